@@ -38,7 +38,7 @@ test-go test-race: export GOGC := 400
 quick_race := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 
 # The longest first, so that no core waits for the last one.
-slow := $(addprefix ./,verify sessions cmd/hare solver policy bench policy/task experiment greedy api)
+slow := $(addprefix ./,verify sessions cmd/hare solver policy bench sim/policies/task experiment greedy api)
 
 # Packages with goroutines of their own are tested under the race detector too.
 # The longest first here, too. The detector can find nothing in packages with one goroutine, in
@@ -143,7 +143,7 @@ INSTANCES ?= 100000
 
 .PHONY: oracle
 oracle: highs ## agreement and known answers, the checks that take minutes, not seconds: docs/lab/agreement-queues.md
-	CGO_ENABLED=1 $(GO) test -count=1 -v -timeout 60m ./policy -run 'Queue|Gavel' -args -hare.oracle
+	CGO_ENABLED=1 $(GO) test -count=1 -v -timeout 60m ./sim/policies -run 'Queue|Gavel' -args -hare.oracle
 	CGO_ENABLED=1 $(GO) test -count=1 -timeout 10h ./bench -run TestBruteForce \
 		-args -hare.instances=$(INSTANCES)
 

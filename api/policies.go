@@ -3,12 +3,12 @@ package api
 import (
 	"net/http"
 
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 )
 
 // policiesJSON lists the policies of sessions.
 type policiesJSON struct {
-	Policies []policy.SessionInfo `json:"policies"`
+	Policies []registry.SessionInfo `json:"policies"`
 } //	@name	Policies
 
 // getPolicies lists the policies that sessions take.
@@ -22,5 +22,5 @@ type policiesJSON struct {
 //	@Success		200	{object}	policiesJSON	"the policies, by name"
 //	@Router			/v1/policies [get]
 func (s *server) getPolicies(w http.ResponseWriter, _ *http.Request) error {
-	return answerJSON(w, http.StatusOK, policiesJSON{policy.SessionInfos()})
+	return answerJSON(w, http.StatusOK, policiesJSON{registry.SessionInfos()})
 }

@@ -6,10 +6,10 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/serve/access"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/sessions"
+	registry "github.com/hare-sched/hare/sim/policies"
 )
 
 // While a session is made that takes all the memory for sessions, its tenant and others are told so, each in its way.
@@ -22,7 +22,7 @@ func TestSessionMemoryIsRefused(t *testing.T) {
 				close(begun)
 				<-end
 			}
-			return policy.OpenSession(name, c, parameters)
+			return registry.OpenSession(name, c, parameters)
 		}
 	})
 	a, _ := s.key(t, "a", access.RoleSolve, 0)

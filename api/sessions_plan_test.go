@@ -9,9 +9,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/serve/sessions"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -81,7 +81,7 @@ func TestPlan(t *testing.T) {
 }
 
 // unplannable is rolling with a planner that has no plan.
-type unplannable struct{ *task.Rolling }
+type unplannable struct{ *policies.Rolling }
 
 type noAnswer struct{}
 
@@ -98,14 +98,14 @@ func (u unplannable) Ask() online.PlanQuestion {
 func TestPlansThatFail(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{PlanRetry: time.Millisecond,
 		Restore: func(name string, state []byte) (online.Durable, error) {
-			p, err := policy.RestoreSession(name, state)
+			p, err := registry.RestoreSession(name, state)
 			if err != nil {
 				return nil, err
 			}
-			return unplannable{p.(*task.Rolling)}, nil
+			return unplannable{p.(*policies.Rolling)}, nil
 		},
 		New: func(name string, cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
-			return policy.OpenSession(name, cluster, parameters)
+			return registry.OpenSession(name, cluster, parameters)
 		}})
 	at := s.open(t, `,"policy":"rolling"`)
 	lines := strings.SplitAfter(run, "\n")

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/regret"
+	"github.com/hare-sched/hare/online/regret"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/wire"
 )

@@ -12,9 +12,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -98,7 +98,7 @@ func TestRegretAgainst(t *testing.T) {
 	at := s.open(t, "")
 	s.call(t, "POST", at+"/events", run+endOfRun)
 	_, plain, _ := s.call(t, "GET", at+"/regret", "")
-	for _, name := range policy.SessionNames() {
+	for _, name := range registry.SessionNames() {
 		code, text, h := s.call(t, "GET", at+"/regret?against="+name, "")
 		if code != 200 || h.Get("Content-Type") != "application/json" ||
 			!strings.HasPrefix(text, strings.TrimSuffix(plain, "}\n")+`,"against":{"policy":"`+name+
@@ -127,7 +127,7 @@ func TestRegretAgainst(t *testing.T) {
 		`"certificate":{`) {
 		t.Error(text)
 	}
-	list := strings.Join(policy.SessionNames(), ", ")
+	list := strings.Join(registry.SessionNames(), ", ")
 	for query, want := range map[string]string{
 		"against=":                        list,
 		"against=hlsa":                    `\"hlsa\" is not known: did you mean \"hlas\"? Use one of ` + list,

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/regret"
+	"github.com/hare-sched/hare/online/regret"
 	"github.com/hare-sched/hare/wire"
 )
 

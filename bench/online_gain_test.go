@@ -15,9 +15,9 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
 )
@@ -144,7 +144,7 @@ func (sr *simulationResult) quantileHours(q float64) float64 {
 // nil.
 func simulate(t testing.TB, inst *hare.Instance, s setting, cert *hare.Certificate) *simulationResult {
 	t.Helper()
-	p, err := policy.OpenSession(s.policy, sim.Cluster(inst), []byte(s.parameters))
+	p, err := registry.OpenSession(s.policy, sim.Cluster(inst), []byte(s.parameters))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,12 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/serve/store/sqlite"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/wire"
@@ -32,7 +32,7 @@ type eventTrace struct {
 
 func feed(t *testing.T, inst *hare.Instance, name, parameters string) *eventTrace {
 	t.Helper()
-	p, err := policy.OpenSession(name, sim.Cluster(inst), []byte(parameters))
+	p, err := registry.OpenSession(name, sim.Cluster(inst), []byte(parameters))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hare-sched/hare/market"
+	"github.com/hare-sched/hare/online/market"
 	"github.com/hare-sched/hare/sim"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/bench"
-	"github.com/hare-sched/hare/market"
+	"github.com/hare-sched/hare/online/market"
 )
 
 // No placement is better than the optimum, and those of the default settings are near it.

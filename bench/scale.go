@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -46,7 +46,7 @@ func (sc *ScaleRow) EventsPerS() float64 { return float64(sc.Events) / sc.WallS 
 // RunScale makes a trace and plays it to a policy of the task engine. It keeps no
 // schedule.
 func RunScale(ctx context.Context, name string, cfg trace.PhillyConfig) (*ScaleRow, error) {
-	info, err := policy.FindTask(name)
+	info, err := registry.FindTask(name)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func RunScale(ctx context.Context, name string, cfg trace.PhillyConfig) (*ScaleR
 		}
 	}
 	start = time.Now()
-	p, err := info.New(ctx, inst, task.Config{})
+	p, err := info.New(ctx, inst, policies.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
 )
@@ -51,11 +51,11 @@ func TestLimitOfSlowdowns(t *testing.T) {
 					continue // the plans take some seconds
 				}
 				made := func(limit float64) online.Policy {
-					guard := task.GuardConfig{FIFOSlowdown: limit}
+					guard := policies.GuardConfig{FIFOSlowdown: limit}
 					if name == "rolling" {
-						return task.NewRolling(sim.Cluster(inst), task.RollingConfig{Guard: guard})
+						return policies.NewRolling(sim.Cluster(inst), policies.RollingConfig{Guard: guard})
 					}
-					return task.NewHGittins(sim.Cluster(inst), task.HGittinsConfig{Guard: guard})
+					return policies.NewHGittins(sim.Cluster(inst), policies.HGittinsConfig{Guard: guard})
 				}
 				free, limited := run(made(-1)), run(made(1))
 				t.Logf("%s: 99 %% %.2f (%.2f × fifo), with the limit %.2f (%.2f ×), mean %.0f s, with the limit %+.2f %%, "+

@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/sim/study"
 	"github.com/hare-sched/hare/solver"
 )
@@ -45,36 +45,36 @@ const (
 type asrptVariant struct {
 	row    string // empty means the policy
 	policy string
-	cfg    task.ASRPTConfig
+	cfg    policies.ASRPTConfig
 	graphs bool // only where jobs have graphs
 }
 
 func asrptVariants() []asrptVariant {
-	of := func(row string, graphs bool, cfg task.ASRPTConfig) asrptVariant {
+	of := func(row string, graphs bool, cfg policies.ASRPTConfig) asrptVariant {
 		return asrptVariant{"asrpt, " + row, "asrpt", cfg, graphs}
 	}
 	return []asrptVariant{
 		{policy: asrptRow},
 		{policy: "fifo"}, {policy: "gavel_fifo"}, {policy: "easy_backfill"}, {policy: "srtf"}, {policy: "tiresias"},
 		{policy: "rolling"}, {policy: "gavel:max_min_fairness_perf"}, {policy: "gavel:fifo_perf"},
-		of("sizes by forest", false, task.ASRPTConfig{Predict: task.SizesForest}),
-		of("sizes believed", false, task.ASRPTConfig{Predict: task.SizesBelief}),
-		of("no prediction", false, task.ASRPTConfig{Predict: task.SizesMedian}),
-		of("jobs pass", false, task.ASRPTConfig{Pass: true}),
-		of("backfill", false, task.ASRPTConfig{Backfill: true}),
-		of("eager", false, task.ASRPTConfig{Eager: true}),
-		of("eager, jobs pass", false, task.ASRPTConfig{Eager: true, Pass: true}),
-		of("first fit", true, task.ASRPTConfig{FirstFit: true}),
-		of("no delay", true, task.ASRPTConfig{DelayUs: -1}),
-		of("delay 60 s", true, task.ASRPTConfig{DelayUs: 60e6}),
-		of("delay 1,800 s", true, task.ASRPTConfig{DelayUs: 1800e6}),
-		of("heavy 1.1", true, task.ASRPTConfig{Heavy: 1.1}),
-		of("heavy 3", true, task.ASRPTConfig{Heavy: 3}),
-		of("near 1", true, task.ASRPTConfig{Near: 1}),
-		of("near 1.5", true, task.ASRPTConfig{Near: 1.5}),
-		of("jobs pass, sizes by forest", true, task.ASRPTConfig{Pass: true, Predict: task.SizesForest}),
-		of("jobs pass, first fit", true, task.ASRPTConfig{Pass: true, FirstFit: true}),
-		of("jobs pass, no delay", true, task.ASRPTConfig{Pass: true, DelayUs: -1}),
+		of("sizes by forest", false, policies.ASRPTConfig{Predict: policies.SizesForest}),
+		of("sizes believed", false, policies.ASRPTConfig{Predict: policies.SizesBelief}),
+		of("no prediction", false, policies.ASRPTConfig{Predict: policies.SizesMedian}),
+		of("jobs pass", false, policies.ASRPTConfig{Pass: true}),
+		of("backfill", false, policies.ASRPTConfig{Backfill: true}),
+		of("eager", false, policies.ASRPTConfig{Eager: true}),
+		of("eager, jobs pass", false, policies.ASRPTConfig{Eager: true, Pass: true}),
+		of("first fit", true, policies.ASRPTConfig{FirstFit: true}),
+		of("no delay", true, policies.ASRPTConfig{DelayUs: -1}),
+		of("delay 60 s", true, policies.ASRPTConfig{DelayUs: 60e6}),
+		of("delay 1,800 s", true, policies.ASRPTConfig{DelayUs: 1800e6}),
+		of("heavy 1.1", true, policies.ASRPTConfig{Heavy: 1.1}),
+		of("heavy 3", true, policies.ASRPTConfig{Heavy: 3}),
+		of("near 1", true, policies.ASRPTConfig{Near: 1}),
+		of("near 1.5", true, policies.ASRPTConfig{Near: 1.5}),
+		of("jobs pass, sizes by forest", true, policies.ASRPTConfig{Pass: true, Predict: policies.SizesForest}),
+		of("jobs pass, first fit", true, policies.ASRPTConfig{Pass: true, FirstFit: true}),
+		of("jobs pass, no delay", true, policies.ASRPTConfig{Pass: true, DelayUs: -1}),
 	}
 }
 
@@ -122,11 +122,11 @@ func planASRPT(cfg *Config) ([]measured, error) {
 			return jobs.bound(ctx, cfg.Solver)
 		})
 		for _, v := range asrptVariants() {
-			info, err := policy.Find(v.policy)
+			info, err := registry.Find(v.policy)
 			if err != nil {
 				return nil, err
 			}
-			if graphs := g.name == graphsGroup; v.graphs && !graphs || info.Engine == policy.Lease && graphs {
+			if graphs := g.name == graphsGroup; v.graphs && !graphs || info.Engine == registry.Lease && graphs {
 				continue
 			}
 			add(v.name(), func(ctx context.Context, seed uint64, jobs asrptJobs) ([]figure, error) {
@@ -139,11 +139,11 @@ func planASRPT(cfg *Config) ([]measured, error) {
 
 // variant plays the jobs of a trace under a scheme.
 func (d *drawnJobs) variant(ctx context.Context, v *asrptVariant, cfg *Config, seed uint64) ([]figure, error) {
-	info, err := policy.Find(v.policy)
+	info, err := registry.Find(v.policy)
 	if err != nil {
 		return nil, err
 	}
-	if info.Engine == policy.Lease {
+	if info.Engine == registry.Lease {
 		return d.play(ctx, &playedPolicy{row: info.Name, info: info}, study.Config{Solver: cfg.Solver}, seed)
 	}
 	return playASRPT(ctx, d.inst, v, cfg, sim.Config{Name: v.name()}, nil)
@@ -152,11 +152,11 @@ func (d *drawnJobs) variant(ctx context.Context, v *asrptVariant, cfg *Config, s
 // playASRPT plays an instance under a policy of tasks.
 func playASRPT(ctx context.Context, inst *hare.Instance, v *asrptVariant, cfg *Config, rules sim.Config,
 	least *hare.Instance) ([]figure, error) {
-	info, err := policy.FindTask(v.policy)
+	info, err := registry.FindTask(v.policy)
 	if err != nil {
 		return nil, err
 	}
-	p, err := info.New(ctx, inst, task.Config{LP: cfg.Solver.LP, Moves: cfg.Moves, ASRPT: v.cfg})
+	p, err := info.New(ctx, inst, policies.Config{LP: cfg.Solver.LP, Moves: cfg.Moves, ASRPT: v.cfg})
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/jobgraph"
+	"github.com/hare-sched/hare/online/jobgraph"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/solver"
 )

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 )
 
 // stepper is the part of a policy that the simulator calls.
@@ -51,7 +51,7 @@ func (to *told) WakeUs() int64 {
 // toldPlanned is a told for the policy that follows plans, so that the simulator makes the
 // plans with the latency that it is given.
 type toldPlanned struct {
-	*task.Rolling
+	*policies.Rolling
 	told *told
 }
 
@@ -61,7 +61,7 @@ func (tp *toldPlanned) Step(nowUs int64, events []hare.Event) ([]hare.Decision, 
 }
 
 // newPolicy makes the policy of a run.
-func newPolicy(ctx context.Context, c *Case, info task.Info, cfg task.Config) (stepper, error) {
+func newPolicy(ctx context.Context, c *Case, info policies.Info, cfg policies.Config) (stepper, error) {
 	inst := c.Inst
 	if c.Estimated != nil {
 		inst = c.Estimated
@@ -77,7 +77,7 @@ func newPolicy(ctx context.Context, c *Case, info task.Info, cfg task.Config) (s
 			to.on[inst.Jobs[i].ID] = inst.Jobs[i].On
 		}
 	}
-	if r, ok := p.(*task.Rolling); ok {
+	if r, ok := p.(*policies.Rolling); ok {
 		return &toldPlanned{r, to}, nil
 	}
 	return to, nil

@@ -14,9 +14,9 @@ import (
 	"sync"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/leases"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/sim/study"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
@@ -64,7 +64,7 @@ var drawnTraces = []drawnTrace{
 // playedPolicy is a row of the table: a policy of the registry, or a variant of one.
 type playedPolicy struct {
 	row        string
-	info       policy.Info
+	info       registry.Info
 	parameters string // of the policy, as JSON; empty means none
 	estimates  bool   // whether the policy is told no sizes
 }
@@ -76,10 +76,10 @@ func (pp *playedPolicy) knows() string { return string(pp.info.KnowsOf(pp.estima
 // nothing. The jobs have no classes, so that a random forest would have nothing to go by.
 func playedPolicies() ([]playedPolicy, error) {
 	var all []playedPolicy
-	for _, info := range policy.All() {
+	for _, info := range registry.All() {
 		all = append(all, playedPolicy{row: info.Name, info: info})
 	}
-	info, err := policy.Find("asrpt")
+	info, err := registry.Find("asrpt")
 	if err != nil {
 		return nil, err
 	}
@@ -268,8 +268,8 @@ func (d *drawnJobs) play(ctx context.Context, p *playedPolicy, cfg study.Config,
 }
 
 // playsText says that the policy plays the trace itself and not the gangs of the bound.
-func (t *drawnTrace) playsText(info policy.Info) bool {
-	if info.Engine == policy.Elastic {
+func (t *drawnTrace) playsText(info registry.Info) bool {
+	if info.Engine == registry.Elastic {
 		return t.format == "pollux"
 	}
 	return t.rated && (info.Needs.PairRates || info.Needs.Entities || info.Needs.SLOs)
@@ -277,11 +277,11 @@ func (t *drawnTrace) playsText(info policy.Info) bool {
 
 // bounded says that no run of the policy can be below the bound: it runs the gangs of the instance, each
 // round once.
-func (t *drawnTrace) bounded(info policy.Info) bool {
-	if info.Engine == policy.Shared {
+func (t *drawnTrace) bounded(info registry.Info) bool {
+	if info.Engine == registry.Shared {
 		return false
 	}
-	if info.Engine == policy.Lease {
+	if info.Engine == registry.Lease {
 		if _, forks := info.New(leases.Config{}).(sim.ForkingHoldPolicy); forks {
 			return false
 		}

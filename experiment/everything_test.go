@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 )
 
 // Every policy plays some trace, no run is below its bound, and a measurement that was interrupted goes on to the
@@ -25,7 +25,7 @@ func TestEverything(t *testing.T) {
 	cfg.Unfinished = filepath.Join(t.TempDir(), "whole.unfinished")
 	text := measuredText(t, everything, cfg)
 	variants := []string{boundRow, "asrpt, no prediction", "asrpt, sizes believed"}
-	for _, name := range append(policy.Names(), variants...) {
+	for _, name := range append(registry.Names(), variants...) {
 		if !strings.Contains(text, "| "+name+" |") {
 			t.Errorf("no row %s", name)
 		}

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/solver"
 )
@@ -61,7 +61,7 @@ type Scheme struct {
 	Policy string
 	// Name is the name of the scheme in tables; empty means Policy.
 	Name   string
-	Config task.Config // the run fills in LP
+	Config policies.Config // the run fills in LP
 }
 
 // Case is an instance with the settings of its simulation. The settings are the same for

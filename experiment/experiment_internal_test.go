@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
 )
@@ -91,12 +91,12 @@ func TestMisprofiledPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, ok := task.Find("rolling")
+	info, ok := policies.Find("rolling")
 	if !ok {
 		t.Fatal("there is no policy rolling")
 	}
 	c := &Case{Inst: inst, Estimated: estimated(inst, 0.2, 1)}
-	p, err := newPolicy(t.Context(), c, info, task.Config{Rolling: task.RollingConfig{Aside: true}})
+	p, err := newPolicy(t.Context(), c, info, policies.Config{Rolling: policies.RollingConfig{Aside: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/experiment"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
 )
@@ -70,7 +70,7 @@ func TestWeightedJCT(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, p := range task.All() {
+	for _, p := range policies.All() {
 		names = append(names, p.Name)
 	}
 	cases := tiny(t)

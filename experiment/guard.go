@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 )
 
 // guards are streams that starve some jobs, and the instances of streams.
@@ -20,9 +20,9 @@ var guards = Info{
 	Published: "None: the guard is Hare's own.",
 	schemes: []Scheme{
 		limitOf("rolling", -1),
-		{Policy: "rolling", Name: "rolling, no guard", Config: task.Config{Rolling: task.RollingConfig{Guard: noGuard}}},
+		{Policy: "rolling", Name: "rolling, no guard", Config: policies.Config{Rolling: policies.RollingConfig{Guard: noGuard}}},
 		limitOf("hgittins", -1),
-		{Policy: "hgittins", Name: "hgittins, no guard", Config: task.Config{HGittins: task.HGittinsConfig{Guard: noGuard}}},
+		{Policy: "hgittins", Name: "hgittins, no guard", Config: policies.Config{HGittins: policies.HGittinsConfig{Guard: noGuard}}},
 		{Policy: "fifo"},
 	},
 	measures: []measure{meanJCT, weighted, p99Slowdown, worstSlowdown},
@@ -32,7 +32,7 @@ var guards = Info{
 	},
 }
 
-var noGuard = task.GuardConfig{Off: true}
+var noGuard = policies.GuardConfig{Off: true}
 
 // kappas are the instances of guards, with hgittins for several κ.
 var kappas = Info{
@@ -42,7 +42,7 @@ var kappas = Info{
 		"which it has had r.",
 	Published: "None: the guard is Hare's own.",
 	schemes: []Scheme{
-		{Policy: "hgittins", Name: "no guard", Config: task.Config{HGittins: task.HGittinsConfig{Guard: noGuard}}},
+		{Policy: "hgittins", Name: "no guard", Config: policies.Config{HGittins: policies.HGittinsConfig{Guard: noGuard}}},
 		kappaOf(32), kappaOf(16), kappaOf(8), kappaOf(4), kappaOf(2), kappaOf(1),
 		{Policy: "fifo"},
 	},
@@ -52,7 +52,7 @@ var kappas = Info{
 
 func kappaOf(k float64) Scheme {
 	return Scheme{Policy: "hgittins", Name: fmt.Sprintf("κ = %g", k),
-		Config: task.Config{HGittins: task.HGittinsConfig{Guard: task.GuardConfig{Kappa: k, FIFOSlowdown: -1}}}}
+		Config: policies.Config{HGittins: policies.HGittinsConfig{Guard: policies.GuardConfig{Kappa: k, FIFOSlowdown: -1}}}}
 }
 
 // slowdowns are the instances of streams, the generator's jobs as rigid and as relaxed jobs, and
@@ -97,12 +97,12 @@ var slowdowns = Info{
 
 // limitOf is a policy with a limit of slowdowns, or without one where f is below zero.
 func limitOf(policy string, f float64) Scheme {
-	name, limit := policy, task.GuardConfig{FIFOSlowdown: f}
+	name, limit := policy, policies.GuardConfig{FIFOSlowdown: f}
 	if f > 0 {
 		name = fmt.Sprintf("%s, limit %g", policy, f)
 	}
-	return Scheme{Policy: policy, Name: name, Config: task.Config{
-		Rolling: task.RollingConfig{Guard: limit}, HGittins: task.HGittinsConfig{Guard: limit}}}
+	return Scheme{Policy: policy, Name: name, Config: policies.Config{
+		Rolling: policies.RollingConfig{Guard: limit}, HGittins: policies.HGittinsConfig{Guard: limit}}}
 }
 
 // starving makes the streams that starve jobs.

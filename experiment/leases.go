@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/leases"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -66,13 +66,13 @@ func (info Info) runLeases(ctx context.Context, cfg *Config) (*Report, error) {
 	err = w.each(len(runs), func(i int) error {
 		c, s := &cases[i/len(info.leaseSchemes)], &info.leaseSchemes[i%len(info.leaseSchemes)]
 		w.begin("%s: %s", c.Group, s.name())
-		p, err := policy.Find(s.Policy)
+		p, err := registry.Find(s.Policy)
 		if err != nil {
 			return err
 		}
 		with := s.Config
 		if cfg.Solver.LP != nil {
-			with.Solver = &policy.Programs{Primary: cfg.Solver.LP}
+			with.Solver = &registry.Programs{Primary: cfg.Solver.LP}
 		}
 		rules := c.Config
 		rules.Fork = s.Fork

@@ -3,7 +3,7 @@ package experiment
 import (
 	"strconv"
 
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 )
 
 // clairvoyance uses 200 jobs on the standard cluster with Poisson arrivals of 1.5, 3, 6 and
@@ -66,8 +66,8 @@ var starvation = Info{
 	measures:  []measure{longJCT, meanJCT, p99Slowdown, worstSlowdown},
 	schemes: []Scheme{
 		{Policy: "hlas", Name: "hlas, κ = 2"},
-		{Policy: "hlas", Name: "hlas, κ = 8", Config: task.Config{Kappa: 8}},
-		{Policy: "hlas", Name: "hlas, no guard", Config: task.Config{Kappa: 1e6}},
+		{Policy: "hlas", Name: "hlas, κ = 8", Config: policies.Config{Kappa: 8}},
+		{Policy: "hlas", Name: "hlas, no guard", Config: policies.Config{Kappa: 1e6}},
 		{Policy: "fifo"},
 	},
 	cases: func(s set) ([]Case, error) {

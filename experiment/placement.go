@@ -1,13 +1,13 @@
 package experiment
 
 import (
-	"github.com/hare-sched/hare/market"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/market"
+	"github.com/hare-sched/hare/online/policies"
 )
 
 // samplingWith is a scheme of sampling with other settings.
-func samplingWith(name string, cfg task.SamplingConfig) Scheme {
-	return Scheme{Policy: "sampling", Name: name, Config: task.Config{Sampling: cfg}}
+func samplingWith(name string, cfg policies.SamplingConfig) Scheme {
+	return Scheme{Policy: "sampling", Name: name, Config: policies.Config{Sampling: cfg}}
 }
 
 // placements are the instances of syncs with relaxed jobs and gangs, for sampling with and without
@@ -22,13 +22,13 @@ var placements = Info{
 	Published: "Liu et al. (TPDS 2024) place a batch at once; hare bench placement compares that with the optimum.",
 	schemes: []Scheme{
 		{Policy: "sampling"},
-		samplingWith("one category", task.SamplingConfig{Market: market.Config{Draws: 1}}),
-		samplingWith("8 categories", task.SamplingConfig{Market: market.Config{Draws: 8}}),
-		samplingWith("none skipped", task.SamplingConfig{Market: market.Config{Skip: -1}}),
-		samplingWith("drawn evenly", task.SamplingConfig{Market: market.Config{Drawing: market.Uniform}}),
-		samplingWith("values are throughputs", task.SamplingConfig{Market: market.Config{Valuation: market.Throughput}}),
-		samplingWith("GPUs left over idle", task.SamplingConfig{OnlyPlaced: true}),
-		samplingWith("whole rounds", task.SamplingConfig{WholeRounds: true}),
+		samplingWith("one category", policies.SamplingConfig{Market: market.Config{Draws: 1}}),
+		samplingWith("8 categories", policies.SamplingConfig{Market: market.Config{Draws: 8}}),
+		samplingWith("none skipped", policies.SamplingConfig{Market: market.Config{Skip: -1}}),
+		samplingWith("drawn evenly", policies.SamplingConfig{Market: market.Config{Drawing: market.Uniform}}),
+		samplingWith("values are throughputs", policies.SamplingConfig{Market: market.Config{Valuation: market.Throughput}}),
+		samplingWith("GPUs left over idle", policies.SamplingConfig{OnlyPlaced: true}),
+		samplingWith("whole rounds", policies.SamplingConfig{WholeRounds: true}),
 		{Policy: "srtf"}, {Policy: "hlas"},
 	},
 	cases: func(s set) ([]Case, error) {

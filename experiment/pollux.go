@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/elastic"
 	"github.com/hare-sched/hare/sim/leases"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -58,7 +58,7 @@ func planPollux(cfg *Config) ([]measured, error) {
 	add("policies", "pollux", cfg.Repeat, sim.ElasticConfig{}, own(elastic.PolluxConfig{}))
 	for _, name := range []string{"pollux:optimus", "pollux:tiresias"} {
 		add("policies", name, 1, sim.ElasticConfig{}, func(uint64) (sim.ElasticPolicy, error) {
-			info, err := policy.Find(name)
+			info, err := registry.Find(name)
 			if err != nil {
 				return nil, err
 			}

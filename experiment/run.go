@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -23,7 +23,7 @@ type Run struct {
 	Group, Variant, Instance, Scheme string
 	X                                float64
 	Seed                             uint64
-	Policy                           policy.Info
+	Policy                           registry.Info
 	Metrics                          *sim.Metrics
 	// Bound is the certified bound on the weighted JCT, in weight-seconds; 0 without one.
 	Bound float64
@@ -105,7 +105,7 @@ func (info Info) Size(cfg Config) (int, error) {
 // prepared holds the instances, cases and schemes of an experiment.
 type prepared struct {
 	schemes   []Scheme
-	infos     []task.Info
+	infos     []policies.Info
 	cases     []Case
 	instances []*hare.Instance       // the instances of the cases, each once
 	instance  map[*hare.Instance]int // the index in instances
@@ -142,7 +142,7 @@ func (info Info) prepare(cfg *Config) (*prepared, error) {
 		return nil, err
 	}
 	for _, s := range p.schemes {
-		found, err := policy.FindTask(s.Policy)
+		found, err := registry.FindTask(s.Policy)
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +172,7 @@ func (cfg *Config) giveParameters(schemes []Scheme) error {
 		if i < 0 {
 			return fmt.Errorf("experiment: parameters are of the policies that are named, and %.60q is not", name)
 		}
-		if _, err := policy.SimulationParameters(name, cfg.Parameters[name], false, false); err != nil {
+		if _, err := registry.SimulationParameters(name, cfg.Parameters[name], false, false); err != nil {
 			return fmt.Errorf("experiment: parameters of %s: %w", name, err)
 		}
 		schemes[i].Config.Parameters = cfg.Parameters[name]
@@ -182,7 +182,7 @@ func (cfg *Config) giveParameters(schemes []Scheme) error {
 }
 
 // one simulates one case under one scheme.
-func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, rel *hare.Relaxation) (*Run, error) {
+func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info policies.Info, rel *hare.Relaxation) (*Run, error) {
 	tc, sc := s.Config, c.Sim
 	tc.LP, sc.Name = cfg.Solver.LP, s.name()
 	if tc.Moves == 0 {
@@ -196,9 +196,9 @@ func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, 
 	}
 	tc.Rolling.Aside = sc.PlanLatencyUs > 0
 	if tc.Parameters != nil && tc.Rolling.Aside {
-		tc.Parameters = policy.PlansAside(s.Policy, tc.Parameters)
+		tc.Parameters = registry.PlansAside(s.Policy, tc.Parameters)
 	}
-	about, err := policy.Find(s.Policy)
+	about, err := registry.Find(s.Policy)
 	if err != nil {
 		return nil, err
 	}

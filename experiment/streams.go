@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -39,12 +39,12 @@ var hgittinsRules = Info{
 	Published: "None: the rules are Hare's own.",
 	schemes: []Scheme{
 		{Policy: "hgittins"},
-		{Policy: "hgittins", Name: "by arrival", Config: task.Config{HGittins: task.HGittinsConfig{ByArrival: true}}},
+		{Policy: "hgittins", Name: "by arrival", Config: policies.Config{HGittins: policies.HGittinsConfig{ByArrival: true}}},
 		{Policy: "hgittins", Name: "on types of any speed",
-			Config: task.Config{HGittins: task.HGittinsConfig{SlowestFactor: -1}}},
-		{Policy: "hgittins", Name: "nobody passes", Config: task.Config{HGittins: task.HGittinsConfig{Strict: true}}},
+			Config: policies.Config{HGittins: policies.HGittinsConfig{SlowestFactor: -1}}},
+		{Policy: "hgittins", Name: "nobody passes", Config: policies.Config{HGittins: policies.HGittinsConfig{Strict: true}}},
 		{Policy: "hgittins", Name: "on any GPU of a type",
-			Config: task.Config{HGittins: task.HGittinsConfig{NotSticky: true}}},
+			Config: policies.Config{HGittins: policies.HGittinsConfig{NotSticky: true}}},
 		{Policy: "hlas"},
 	},
 	measures: []measure{weighted, meanJCT, p99Slowdown},
@@ -99,7 +99,7 @@ func planEveryOf(s int64) Scheme {
 		us = -1
 	}
 	return Scheme{Policy: "rolling", Name: fmt.Sprintf("a plan each %d s", s),
-		Config: task.Config{Rolling: task.RollingConfig{PlanEveryUs: us}}}
+		Config: policies.Config{Rolling: policies.RollingConfig{PlanEveryUs: us}}}
 }
 
 // stream is a family of instances.

@@ -1,6 +1,8 @@
 package experiment
 
-import "github.com/hare-sched/hare/policy/task"
+import (
+	"github.com/hare-sched/hare/online/policies"
+)
 
 // six are the schemes that the Hare paper compares. hare_offline stands for the paper's own
 // scheme.
@@ -45,14 +47,14 @@ var algorithm1 = Info{
 		"the GPU that finishes first.",
 	schemes: []Scheme{
 		{Policy: "hare_offline"},
-		{Policy: "hare_offline", Name: "order by prices, gaps used, no search", Config: task.Config{Moves: -1}},
-		{Policy: "hare_offline", Name: "order by prices, GPU that finishes first", Config: task.Config{Moves: -1,
+		{Policy: "hare_offline", Name: "order by prices, gaps used, no search", Config: policies.Config{Moves: -1}},
+		{Policy: "hare_offline", Name: "order by prices, GPU that finishes first", Config: policies.Config{Moves: -1,
 			Assign: "earliest_finish"}},
-		{Policy: "hare_offline", Name: "order by prices, GPU available first", Config: task.Config{Moves: -1,
+		{Policy: "hare_offline", Name: "order by prices, GPU available first", Config: policies.Config{Moves: -1,
 			Assign: "earliest_available"}},
-		{Policy: "hare_paper", Name: "order of the relaxation, gaps used", Config: task.Config{Assign: "insertion"}},
+		{Policy: "hare_paper", Name: "order of the relaxation, gaps used", Config: policies.Config{Assign: "insertion"}},
 		{Policy: "hare_paper", Name: "order of the relaxation, GPU that finishes first",
-			Config: task.Config{Assign: "earliest_finish"}},
+			Config: policies.Config{Assign: "earliest_finish"}},
 		{Policy: "hare_paper", Name: "hare_paper: that order, GPU available first"},
 	},
 	cases: func(s set) ([]Case, error) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/placement"
+	"github.com/hare-sched/hare/online/placement"
 )
 
 // CheckArrival checks a job_arrived event by itself. The policy checks what depends

@@ -3,7 +3,7 @@ package online
 import (
 	"math/bits"
 
-	"github.com/hare-sched/hare/placement"
+	"github.com/hare-sched/hare/online/placement"
 )
 
 // classKey says which jobs may use the same GPUs: the types, and for gangs

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/placement"
+	"github.com/hare-sched/hare/online/placement"
 )
 
 // maxTypes is how many GPU types a session may name: a set of types is a 64-bit

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/placement"
+	"github.com/hare-sched/hare/online/placement"
 )
 
 // Where some job that is there has rules about nodes (docs/reference/nodes.md), a core keeps what is

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/placement"
+	"github.com/hare-sched/hare/online/placement"
 )
 
 // A core keeps of the levels of a job (docs/reference/levels.md) what its places depend on: within, and at which

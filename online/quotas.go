@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/placement"
+	"github.com/hare-sched/hare/online/placement"
 )
 
 // A core with quotas goes by nodes, and package placement counts what the jobs of each quota

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/placement"
+	"github.com/hare-sched/hare/online/placement"
 )
 
 // describe writes the nodes with labels or limits.

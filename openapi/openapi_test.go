@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare/openapi"
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"
@@ -28,7 +28,7 @@ const swag = "github.com/swaggo/swag/v2/cmd/swag@v2.0.0-rc5"
 
 // documented are the packages whose types are documents, beside openapi and api.
 var documented = []string{"wire/simulate", "wire/explain", "wire/whatif", "whatif", "online",
-	"wire/regret", "wire/sessions", "wire/clusters", "serve/admission", "verify", "policy", "policy/task"}
+	"wire/regret", "wire/sessions", "wire/clusters", "serve/admission", "verify", "policy", "online/policies"}
 
 func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	t.Helper()
@@ -87,7 +87,7 @@ func fromTables(t *testing.T, spec map[string]any, forms map[string]form) {
 		todo = append(todo, f.Parts()...)
 	}
 	names := []any{}
-	for _, name := range policy.SessionNames() {
+	for _, name := range registry.SessionNames() {
 		names = append(names, name)
 	}
 	session := schemas["SessionRequest"].(map[string]any)["properties"].(map[string]any)

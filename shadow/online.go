@@ -9,7 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
 )
@@ -180,17 +180,17 @@ func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig,
 		span = max(span, built.Happened.Jobs[i].EndUs)
 	}
 	every := max(cfg.LatencyUs, span/cfg.Plans, 1)
-	info, ok := task.Find("rolling")
+	info, ok := policies.Find("rolling")
 	if !ok {
 		return nil, errors.New("shadow: there is no policy rolling")
 	}
 	// A plan that has not seen the last changes sends new jobs, which cannot move later, to slow types that
 	// happen to be free. From twice the latency on hgittins decides, which is better at that.
-	rolling := task.RollingConfig{Aside: true, PlanEveryUs: every, MaxAgeUs: max(60e6, 2*cfg.LatencyUs)}
+	rolling := policies.RollingConfig{Aside: true, PlanEveryUs: every, MaxAgeUs: max(60e6, 2*cfg.LatencyUs)}
 	if cfg.LatencyUs < 0 {
-		rolling = task.RollingConfig{}
+		rolling = policies.RollingConfig{}
 	}
-	p, err := info.New(ctx, t.inst, task.Config{Rolling: rolling})
+	p, err := info.New(ctx, t.inst, policies.Config{Rolling: rolling})
 	if err != nil {
 		return nil, err
 	}

@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/verify"
 )
 
 func play(t *testing.T, name string, inst *hare.Instance,
-	run func(context.Context, *hare.Instance, task.Info) (*sim.Outcome, error)) *sim.Outcome {
+	run func(context.Context, *hare.Instance, policies.Info) (*sim.Outcome, error)) *sim.Outcome {
 	t.Helper()
-	info, err := policy.FindTask(name)
+	info, err := registry.FindTask(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +30,8 @@ func play(t *testing.T, name string, inst *hare.Instance,
 
 func merged(t *testing.T, name string, inst *hare.Instance, quantumUs int64, cfg sim.Config) *sim.Outcome {
 	m := sim.Merge(inst, quantumUs)
-	return play(t, name, m.Inst, func(ctx context.Context, inst *hare.Instance, info task.Info) (*sim.Outcome, error) {
-		p, err := info.New(ctx, inst, task.Config{ThresholdUs: 3e6})
+	return play(t, name, m.Inst, func(ctx context.Context, inst *hare.Instance, info policies.Info) (*sim.Outcome, error) {
+		p, err := info.New(ctx, inst, policies.Config{ThresholdUs: 3e6})
 		if err != nil {
 			return nil, err
 		}
@@ -40,8 +40,8 @@ func merged(t *testing.T, name string, inst *hare.Instance, quantumUs int64, cfg
 }
 
 func plain(t *testing.T, name string, inst *hare.Instance, cfg sim.Config) *sim.Outcome {
-	return play(t, name, inst, func(ctx context.Context, inst *hare.Instance, info task.Info) (*sim.Outcome, error) {
-		p, err := info.New(ctx, inst, task.Config{ThresholdUs: 3e6})
+	return play(t, name, inst, func(ctx context.Context, inst *hare.Instance, info policies.Info) (*sim.Outcome, error) {
+		p, err := info.New(ctx, inst, policies.Config{ThresholdUs: 3e6})
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ func TestMetricsByHand(t *testing.T) {
 		{ID: "y", WeightMicro: 2e6, ReleaseUs: 2e6, Rounds: 2, Tasks: 1, On: on},
 		{ID: "z", WeightMicro: 1e6, ReleaseUs: 4e6, Rounds: 2, Tasks: 1, On: on},
 	}}
-	out, _, err := logged(inst, policies(t, inst)["fifo"])
+	out, _, err := logged(inst, onePolicyEach(t, inst)["fifo"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestMetricsByHand(t *testing.T) {
 func TestMetricsOfRandomRuns(t *testing.T) {
 	for seed := range seeds(200) {
 		inst := random(rand.New(rand.NewPCG(seed, 8)), seed%2 == 1)
-		out, _, err := logged(inst, policies(t, inst)["hlas"])
+		out, _, err := logged(inst, onePolicyEach(t, inst)["hlas"])
 		if err != nil {
 			t.Fatal(err)
 		}

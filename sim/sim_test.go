@@ -82,8 +82,8 @@ func seeds(n uint64) uint64 {
 	return n
 }
 
-// policies returns one policy of each kind for an instance.
-func policies(t testing.TB, inst *hare.Instance) map[string]online.Policy {
+// onePolicyEach returns one policy of each kind for an instance.
+func onePolicyEach(t testing.TB, inst *hare.Instance) map[string]online.Policy {
 	t.Helper()
 	hlas, err := online.NewHLAS(sim.Cluster(inst),
 		online.HLASConfig{Queues: 3, ThresholdsUs: []int64{1_000_000, 4_000_000}, Kappa: 1})
@@ -119,8 +119,8 @@ func TestVerified(t *testing.T) {
 		if err := inst.Validate(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		again := policies(t, inst)
-		for name, p := range policies(t, inst) {
+		again := onePolicyEach(t, inst)
+		for name, p := range onePolicyEach(t, inst) {
 			out, log, err := logged(inst, p)
 			if err != nil {
 				t.Fatalf("seed %d, %s: %v", seed, name, err)
@@ -215,7 +215,7 @@ func TestByHand(t *testing.T) {
 				Jobs: []hare.Job{{ID: "j", ReleaseUs: 1e6, Rounds: 2, Tasks: 1, Sync: hare.Gang, On: on}}},
 			hare.JobResult{ID: "j", StartUs: 1e6, EndUs: 9e6}, 2, 1, 6.0 / 8},
 	} {
-		for name, p := range policies(t, &c.inst) {
+		for name, p := range onePolicyEach(t, &c.inst) {
 			out, log, err := logged(&c.inst, p)
 			if err != nil {
 				t.Fatalf("%s, %s: %v", c.name, name, err)
@@ -243,7 +243,7 @@ func TestOrderAtOneTime(t *testing.T) {
 			{ID: "z", ReleaseUs: 1e6, Rounds: 1, Tasks: 1, Sync: hare.Rigid, On: on},
 		},
 	}
-	_, log, err := logged(inst, policies(t, inst)["fifo"])
+	_, log, err := logged(inst, onePolicyEach(t, inst)["fifo"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +347,7 @@ func TestImpossibleDecisions(t *testing.T) {
 			return ds
 		}, "it is missing"},
 	} {
-		p := &meddler{policies(t, inst)["fifo"], func(ds []hare.Decision) []hare.Decision {
+		p := &meddler{onePolicyEach(t, inst)["fifo"], func(ds []hare.Decision) []hare.Decision {
 			i := slices.IndexFunc(ds, func(d hare.Decision) bool {
 				return d.Job == c.job && d.Round == c.round && d.Task == c.task
 			})
@@ -371,7 +371,7 @@ func TestGarbledDecisions(t *testing.T) {
 		inst := random(r, seed%2 == 1)
 		chance := 2 + r.IntN(60)
 		model := model.New(inst)
-		p := &meddler{policies(t, inst)["fifo"], func(ds []hare.Decision) []hare.Decision {
+		p := &meddler{onePolicyEach(t, inst)["fifo"], func(ds []hare.Decision) []hare.Decision {
 			if len(ds) == 0 || r.IntN(chance) > 0 {
 				return ds
 			}

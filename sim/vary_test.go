@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
@@ -65,17 +65,17 @@ func randomConfig(r *rand.Rand, inst *hare.Instance, varied bool) sim.Config {
 // of the log agree with the engine's, a second run gives the same log, and the verifier
 // accepts the schedule without lost work, if tasks take the times of their profiles.
 func TestVariedRuns(t *testing.T) {
-	for _, info := range task.All() {
+	for _, info := range policies.All() {
 		t.Run(info.Name, func(t *testing.T) {
 			var verified, varied, failures, lost, stalled, switches int
 			n := seeds(100)
 			for seed := range n {
 				r := rand.New(rand.NewPCG(seed, 9))
-				inst := random(r, seed%4 == 3 && info.Knows() != task.Future)
+				inst := random(r, seed%4 == 3 && info.Knows() != policies.Future)
 				cfg := randomConfig(r, inst, seed%2 == 1)
 				cfg.Name = info.Name
 				run := func() (*sim.Outcome, string, *replay, error) {
-					p, err := info.New(t.Context(), inst, task.Config{ThresholdUs: 3e6, Moves: -1})
+					p, err := info.New(t.Context(), inst, policies.Config{ThresholdUs: 3e6, Moves: -1})
 					if err != nil {
 						t.Fatal(err)
 					}

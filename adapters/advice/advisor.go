@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
@@ -50,7 +50,7 @@ var _ Advisor = (*InProcess)(nil)
 // Open begins a session.
 func (p *InProcess) Open(_ context.Context, cluster *hare.Cluster) (string, error) {
 	parameters := []byte(policyParameters)
-	opened, err := policy.OpenSession(policyName, cluster, parameters)
+	opened, err := registry.OpenSession(policyName, cluster, parameters)
 	if err != nil {
 		return "", err
 	}

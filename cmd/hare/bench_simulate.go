@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hare-sched/hare/bench"
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -77,7 +77,7 @@ func (sf *scaleFlags) run(ctx context.Context, w io.Writer) error {
 		return usageError{err}
 	}
 	for _, name := range sf.policies {
-		if _, err := policy.FindTask(name); err != nil {
+		if _, err := registry.FindTask(name); err != nil {
 			return usageError{err}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -22,7 +22,7 @@ import (
 func newPlayer(t testing.TB, s *served, seed uint64) *player {
 	t.Helper()
 	machines, cluster := newSimulatedCluster(seed)
-	policy, err := policy.OpenSession("hlas", cluster, nil)
+	policy, err := registry.OpenSession("hlas", cluster, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

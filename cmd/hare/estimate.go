@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/estimate"
 	"github.com/hare-sched/hare/internal/words"
+	"github.com/hare-sched/hare/online/estimate"
 )
 
 func estimateCommand() *cobra.Command {

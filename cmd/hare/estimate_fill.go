@@ -16,8 +16,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/estimate"
 	"github.com/hare-sched/hare/internal/words"
+	"github.com/hare-sched/hare/online/estimate"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
@@ -243,11 +243,11 @@ func simulatePhilly(t *testing.T, name string, jobs []phillyJob, times map[strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := policy.Find(name)
+	info, err := registry.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := info.NewTask(t.Context(), inst, task.Config{})
+	p, err := info.NewTask(t.Context(), inst, policies.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/experiment"
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -234,7 +234,7 @@ func (ef *experimentFlags) config() (experiment.Config, error) {
 		if slices.Contains(ef.names[:i], n) {
 			return cfg, usageError{fmt.Errorf("policy %s is named twice", n)}
 		}
-		if _, err := policy.FindTask(n); err != nil {
+		if _, err := registry.FindTask(n); err != nil {
 			return cfg, usageError{err}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 )
 
 // TestHelp checks that every visible command has a description and an example.
@@ -39,7 +39,7 @@ func TestReadmePolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("%d policies are built in", len(policy.Names())); !strings.Contains(string(text), want) {
+	if want := fmt.Sprintf("%d policies are built in", len(registry.Names())); !strings.Contains(string(text), want) {
 		t.Errorf("README.md does not say %q", want)
 	}
 }

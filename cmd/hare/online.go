@@ -17,8 +17,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/serve/sessions"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -50,7 +50,7 @@ Exit codes: 0 every event was applied, 2 an event was refused.`,
 			if err := readSession(&h, cluster, parameters); err != nil {
 				return err
 			}
-			p, err := policy.OpenSession(h.Policy, &h.Cluster, h.Parameters)
+			p, err := registry.OpenSession(h.Policy, &h.Cluster, h.Parameters)
 			if err != nil {
 				return policyError("--policy: ", err)
 			}
@@ -59,10 +59,10 @@ Exit codes: 0 every event was applied, 2 an event was refused.`,
 	}
 	f := c.Flags()
 	f.StringVar(&cluster, "cluster", "", `the cluster: {"nodes": […]}, or a whole instance, whose jobs are ignored`)
-	f.StringVar(&name, "policy", sessions.DefaultPolicy, "policy: "+strings.Join(policy.SessionNames(), ", "))
+	f.StringVar(&name, "policy", sessions.DefaultPolicy, "policy: "+strings.Join(registry.SessionNames(), ", "))
 	f.StringVar(&parameters, "parameters", "", "JSON file with the parameters of the policy")
 	f.StringVar(&log, "log", "", "write events and decisions to this file, for hare online replay")
-	choices(c, "policy", policy.SessionNames()...)
+	choices(c, "policy", registry.SessionNames()...)
 	outputs(c, outputFile, "log")
 	c.AddCommand(replayCommand(), regretCommand(), planCommand(), policiesCommand())
 	return c

@@ -13,8 +13,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/serve/sessions"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -113,7 +113,7 @@ func planAtEnd(ctx context.Context, in io.Reader) (*wire.SessionPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := policy.OpenSession(h.Policy, &h.Cluster, h.Parameters)
+	p, err := registry.OpenSession(h.Policy, &h.Cluster, h.Parameters)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
+	registry "github.com/hare-sched/hare/sim/policies"
 )
 
 func policiesCommand() *cobra.Command {
@@ -33,14 +33,14 @@ GET /v1/policies of a server answers with the document that --json prints.`,
   hare online policies --json | jq '.policies[].name'`,
 		Args: atMostOnePolicy,
 		RunE: func(c *cobra.Command, args []string) error {
-			infos := policy.SessionInfos()
+			infos := registry.SessionInfos()
 			if len(args) > 0 {
-				if _, err := policy.OpenSession(args[0], nil, nil); err != nil {
+				if _, err := registry.OpenSession(args[0], nil, nil); err != nil {
 					return policyError("", err)
 				}
 				for _, p := range infos {
 					if p.Name == args[0] {
-						infos = []policy.SessionInfo{p}
+						infos = []registry.SessionInfo{p}
 					}
 				}
 			}
@@ -71,7 +71,7 @@ func encodePolicies(w io.Writer, policies any) error {
 	return e.Encode(map[string]any{"policies": policies})
 }
 
-func parameterNames(parameters []task.Parameter) string {
+func parameterNames(parameters []policies.Parameter) string {
 	var names []string
 	for _, x := range parameters {
 		names = append(names, x.Name)
@@ -80,7 +80,7 @@ func parameterNames(parameters []task.Parameter) string {
 }
 
 // printPolicies prints a line for each policy.
-func printPolicies(w io.Writer, infos []policy.SessionInfo) error {
+func printPolicies(w io.Writer, infos []registry.SessionInfo) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "policy\tsizes\thints\tsimulations\tparameters") // Flush returns the error
 	for _, p := range infos {
@@ -98,7 +98,7 @@ func printPolicies(w io.Writer, infos []policy.SessionInfo) error {
 }
 
 // printParameters prints what a policy does, and a line for each parameter.
-func printParameters(w io.Writer, p *policy.SessionInfo) error {
+func printParameters(w io.Writer, p *registry.SessionInfo) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	_, _ = fmt.Fprintf(t, "%s: %s\n", p.Name, p.Text)
 	if len(p.Parameters) == 0 {

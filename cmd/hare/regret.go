@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/regret"
+	"github.com/hare-sched/hare/online/regret"
 	"github.com/hare-sched/hare/serve/service"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -76,7 +76,7 @@ contains events that cannot happen; the lines before that are printed.`,
 				return usageError{errors.New("--against compares the whole log: leave --every out")}
 			}
 			if c.Flags().Changed("against") {
-				if _, err := policy.OpenSession(against, &hare.Cluster{}, nil); err != nil {
+				if _, err := registry.OpenSession(against, &hare.Cluster{}, nil); err != nil {
 					return policyError("--against: ", err)
 				}
 			}
@@ -94,12 +94,12 @@ contains events that cannot happen; the lines before that are printed.`,
 		"10m (default: only for the end)")
 	f.StringVar(&detail, "detail", "summary", "summary, or full: with the certificate and the instance that it is for")
 	f.StringVar(&against, "against", "", "replay the log under this policy, and say what it would have done: "+
-		strings.Join(policy.SessionNames(), ", "))
+		strings.Join(registry.SessionNames(), ", "))
 	f.StringVar(&objective, "objective", hare.ObjectiveWeightedJCT, "what to compare: "+
 		strings.Join(hare.Objectives(), ", ")+" (sessions have no deadlines)")
 	choices(c, "detail", "summary", "full")
 	choices(c, "objective", hare.Objectives()...)
-	choices(c, "against", policy.SessionNames()...)
+	choices(c, "against", registry.SessionNames()...)
 	anyValue(c, "every") // the command refuses bad values with a better message
 	return c
 }
@@ -176,7 +176,7 @@ func against(ctx context.Context, header *wire.LogHeader, log iter.Seq2[wire.Rec
 			if name == header.Policy {
 				parameters = header.Parameters
 			}
-			err = r.Against(ctx, h, name, parameters, policy.OpenSession)
+			err = r.Against(ctx, h, name, parameters, registry.OpenSession)
 		}
 		yield(r, err)
 	}

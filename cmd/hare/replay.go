@@ -13,7 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/words"
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -58,7 +58,7 @@ func replay(ctx context.Context, in io.Reader) (events int64, difference string,
 	if err != nil {
 		return 0, "", err
 	}
-	p, err := policy.OpenSession(h.Policy, &h.Cluster, h.Parameters)
+	p, err := registry.OpenSession(h.Policy, &h.Cluster, h.Parameters)
 	if err != nil {
 		return 0, "", err
 	}

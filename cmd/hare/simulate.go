@@ -18,8 +18,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/sim/study"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
@@ -57,7 +57,7 @@ func simulateCommand() *cobra.Command {
 mean and the weighted job completion time, the total duration, the utilization of
 the GPUs and fairness. The same input and seed give the same figures.
 
-Policies: ` + strings.Join(policy.Names(), ", ") + `.
+Policies: ` + strings.Join(registry.Names(), ", ") + `.
 
 Policies of leases (gavel:…) lend GPUs to gangs for a fixed time. Elastic policies
 (pollux:…) change the number of GPUs of a running job. Under antman jobs share GPUs.
@@ -158,7 +158,7 @@ so do the policies of tasks that otherwise know how long every job takes.`,
 	flags.DurationVar(&f.limit, "time-limit", 0,
 		"with --server: time limit on the server, including the time in its queue "+
 			"(default: the server's --max-time)")
-	choices(c, "policy", policy.Names()...)
+	choices(c, "policy", registry.Names()...)
 	choices(c, "format", trace.Formats()...)
 	choices(c, "sizes", simulatedoc.SizesExact, simulatedoc.SizesEstimates)
 	choices(c, "bound", simulatedoc.BoundAuto, simulatedoc.BoundAlways, simulatedoc.BoundNever)
@@ -232,7 +232,7 @@ func widthOf(w io.Writer) int {
 // are solved in the process by the Go engine.
 func startPrograms(ctx context.Context, names []string) (solver.Config, func()) {
 	for _, name := range names {
-		if info, err := policy.Find(name); err == nil && (info.Needs.LP || info.Knows == task.Future) {
+		if info, err := registry.Find(name); err == nil && (info.Needs.LP || info.Knows == policies.Future) {
 			pool, err := newPool()
 			if err != nil {
 				break
@@ -302,16 +302,16 @@ func (f *simulateFlags) request() (*simulatedoc.Request, error) {
 		req.Sizes = f.sizes
 	}
 	if len(f.policies) == 0 {
-		return nil, fmt.Errorf("give policies: --policy NAME[,NAME…]; there are %s", strings.Join(policy.Names(), ", "))
+		return nil, fmt.Errorf("give policies: --policy NAME[,NAME…]; there are %s", strings.Join(registry.Names(), ", "))
 	}
 	tasks, elastic := false, true
 	for _, name := range f.policies {
-		info, err := policy.Find(strings.TrimSpace(name))
+		info, err := registry.Find(strings.TrimSpace(name))
 		if err != nil {
 			return nil, err
 		}
-		tasks = tasks || info.Engine == policy.Task
-		elastic = elastic && info.Engine == policy.Elastic
+		tasks = tasks || info.Engine == registry.Task
+		elastic = elastic && info.Engine == registry.Elastic
 		req.Policies = append(req.Policies, info.Name)
 	}
 	if f.record != "" && !tasks {

@@ -7,17 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
+	registry "github.com/hare-sched/hare/sim/policies"
 )
 
 // simulatedPolicy is what simulate policies --json prints of a policy.
 type simulatedPolicy struct {
-	Name       string           `json:"name"`
-	Engine     policy.Engine    `json:"engine"`
-	Knows      task.Knowledge   `json:"knows"`
-	Text       string           `json:"text"`
-	Parameters []task.Parameter `json:"parameters"`
+	Name       string               `json:"name"`
+	Engine     registry.Engine      `json:"engine"`
+	Knows      policies.Knowledge   `json:"knows"`
+	Text       string               `json:"text"`
+	Parameters []policies.Parameter `json:"parameters"`
 }
 
 func simulatePoliciesCommand() *cobra.Command {
@@ -36,19 +36,19 @@ Policies of tasks that know sizes take parameters only with --sizes estimates.`,
   hare simulate --policy pollux --trace pollux_workload_6.csv --parameters parameters.json`,
 		Args: atMostOnePolicy,
 		RunE: func(c *cobra.Command, args []string) error {
-			infos := policy.All()
+			infos := registry.All()
 			if len(args) > 0 {
-				info, err := policy.Find(args[0])
+				info, err := registry.Find(args[0])
 				if err != nil {
 					return usageError{err}
 				}
-				infos = []policy.Info{info}
+				infos = []registry.Info{info}
 			}
 			var all []simulatedPolicy
 			for _, p := range infos {
 				s := simulatedPolicy{p.Name, p.Engine, p.Knows, p.Text, p.SimulationParameterList()}
 				if s.Parameters == nil {
-					s.Parameters = []task.Parameter{}
+					s.Parameters = []policies.Parameter{}
 				}
 				all = append(all, s)
 			}
@@ -56,7 +56,7 @@ Policies of tasks that know sizes take parameters only with --sizes estimates.`,
 			case asJSON:
 				return encodePolicies(c.OutOrStdout(), all)
 			case len(args) > 0:
-				return printParameters(c.OutOrStdout(), &policy.SessionInfo{Name: all[0].Name, Text: all[0].Text,
+				return printParameters(c.OutOrStdout(), &registry.SessionInfo{Name: all[0].Name, Text: all[0].Text,
 					Parameters: all[0].Parameters})
 			}
 			return printSimulatedPolicies(c.OutOrStdout(), all)

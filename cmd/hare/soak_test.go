@@ -19,7 +19,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -343,7 +343,7 @@ func TestServeSurvivesKills(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(4, 300))
 	machines, cluster := newSimulatedCluster(4)
-	policy, err := policy.OpenSession("hlas", cluster, nil)
+	policy, err := registry.OpenSession("hlas", cluster, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

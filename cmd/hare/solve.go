@@ -15,8 +15,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/method"
 	"github.com/hare-sched/hare/relax"
+	"github.com/hare-sched/hare/sim/method"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )

@@ -5,7 +5,7 @@ package narrow
 import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim/policies/task"
 )
 
 // Policy describes the policy as the registry of Hare describes its own. It knows

@@ -5,8 +5,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy/policytest"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim/policies/policytest"
+	"github.com/hare-sched/hare/sim/policies/task"
 
 	narrow "example.com/hare-policy"
 )

@@ -9,9 +9,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/executor/residency"
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -50,11 +50,11 @@ func recorded(t testing.TB, name string, rounds int64) [][]residency.Model {
 				{Type: "V100", ComputeUs: m.v100, SyncUs: m.v100 / 10}}})
 		bytes[m.name] = m.bytes
 	}
-	info, err := policy.FindTask(name)
+	info, err := registry.FindTask(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := info.New(t.Context(), inst, task.Config{ThresholdUs: 4_000_000, LeaseUs: 1_000_000})
+	p, err := info.New(t.Context(), inst, policies.Config{ThresholdUs: 4_000_000, LeaseUs: 1_000_000})
 	if err != nil {
 		t.Fatal(err)
 	}

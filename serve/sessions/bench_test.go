@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store/sqlite"
+	registry "github.com/hare-sched/hare/sim/policies"
 )
 
 // openBench opens a directory with the settings of a server.
@@ -187,7 +187,7 @@ func fsyncs(b testing.TB, dir string, stop <-chan struct{}) (took []time.Duratio
 // hlasEvents makes n events of a session of HLAS with 200 jobs on 256 GPUs, where each
 // event follows from the decisions before.
 func hlasEvents(b testing.TB, cluster *hare.Cluster, n int) []hare.Event {
-	twin, err := policy.OpenSession("hlas", cluster, nil)
+	twin, err := registry.OpenSession("hlas", cluster, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store/sqlite"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -83,7 +83,7 @@ var relaxing = map[string]bool{"hare_offline": true, "hare_paper": true, "rollin
 // with the same policies outside a session.
 func TestPoliciesComeBack(t *testing.T) {
 	ctx := context.Background()
-	for i, name := range policy.SessionNames() {
+	for i, name := range registry.SessionNames() {
 		for seed := range uint64(2) { // the first replays, the second begins with snapshots
 			if testing.Short() && (i%3 != 0 || seed != uint64(i%2)) {
 				continue // one actor runs them all
@@ -94,7 +94,7 @@ func TestPoliciesComeBack(t *testing.T) {
 				if name == "rolling" { // TestRollingComesBack has the plans that are made aside
 					parameters = []byte(`{"aside":false}`)
 				}
-				plain, err := policy.OpenSession(name, &cluster, parameters)
+				plain, err := registry.OpenSession(name, &cluster, parameters)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -229,7 +229,7 @@ func createRolling(t testing.TB, s *sessions.Sessions) *sessions.Session {
 func followLog(t testing.TB, e *sessions.Session) (p online.Planned, plans int) {
 	t.Helper()
 	cfg := e.Info().Config
-	opened, err := policy.OpenSession(cfg.Policy, &cfg.Cluster, cfg.Parameters)
+	opened, err := registry.OpenSession(cfg.Policy, &cfg.Cluster, cfg.Parameters)
 	if err != nil {
 		t.Fatal(err)
 	}

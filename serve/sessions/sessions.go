@@ -16,9 +16,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/store"
+	registry "github.com/hare-sched/hare/sim/policies"
 )
 
 // Config sizes Sessions. Zero is a valid value of each field but Store.
@@ -90,10 +90,10 @@ func (c Config) withDefaults() Config {
 		c.PlanRetry = time.Second
 	}
 	if c.New == nil {
-		c.New = policy.OpenSession
+		c.New = registry.OpenSession
 	}
 	if c.Restore == nil {
-		c.Restore = policy.RestoreSession
+		c.Restore = registry.RestoreSession
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -110,7 +110,7 @@ func (s *Sessions) NewPolicy(name string, cluster *hare.Cluster, parameters []by
 }
 
 // DefaultPolicy is the policy of a session whose configuration names none.
-const DefaultPolicy = policy.DefaultSession
+const DefaultPolicy = registry.DefaultSession
 
 // Sessions are the online sessions of one server. Safe for concurrent use.
 type Sessions struct {
@@ -197,7 +197,7 @@ func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig
 	if cfg.Parameters != nil && !json.Valid(cfg.Parameters) {
 		return nil, &hare.InvalidError{Pointer: "/parameters", Code: "malformed", Detail: "must be a JSON object"}
 	}
-	cfg.Parameters = policy.PlansAside(cfg.Policy, cfg.Parameters)
+	cfg.Parameters = registry.PlansAside(cfg.Policy, cfg.Parameters)
 	if err := ss.cfg.Quotas.Room(tenant); err != nil {
 		return nil, err
 	}

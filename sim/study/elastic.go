@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/elastic"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
@@ -32,7 +32,7 @@ const (
 // step times in the request replaces the shipped table; placements that are not in
 // the request's table are refused then, since the shipped interpolation does not
 // apply. others says whether policies of other engines simulate the workload too.
-func (rq *request) readElastic(in *jobsInput, p policy.Info, others bool) error {
+func (rq *request) readElastic(in *jobsInput, p registry.Info, others bool) error {
 	at := fmt.Sprintf("/policies/%d", slices.Index(rq.Policies, p.Name))
 	format := ""
 	if rq.Trace != nil {
@@ -131,7 +131,7 @@ func (rq *request) elasticCluster() (sim.ElasticCluster, error) {
 }
 
 // playElastic runs an elastic policy.
-func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.Info,
+func (s *series) playElastic(ctx context.Context, r *simulatedRun, info registry.Info,
 	in *elasticInput) (*sim.Metrics, error) {
 	with := elastic.Config{Seed: r.run.Seed}
 	parameters, err := s.req.parametersOf(info.Name)
@@ -165,11 +165,11 @@ func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.I
 
 // checkElastic finds faults in the fields that only elastic policies use, and
 // fields that these policies do not simulate.
-func (rq *request) checkElastic(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+func (rq *request) checkElastic(infos []registry.Info, bad func(pointer, code, format string, a ...any)) {
 	if rq.IntervalS < 0 || rq.IntervalS > 1e9 {
 		bad("/interval_s", "out_of_range", "the interval of elastic jobs is a whole number of seconds, from 1 to 1e9")
 	}
-	i := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Elastic })
+	i := slices.IndexFunc(infos, func(p registry.Info) bool { return p.Engine == registry.Elastic })
 	if i < 0 {
 		return
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/words"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/leases"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -44,13 +44,13 @@ func invalidAt(pointer, code, format string, a ...any) error {
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
 // input reads or generates the jobs of a repeat.
-func (rq *request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
-	shared := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Shared })
-	tasks := shared >= 0 || slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Task })
-	leases := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Lease })
+func (rq *request) input(infos []registry.Info, repeat int) (*jobsInput, error) {
+	shared := slices.IndexFunc(infos, func(p registry.Info) bool { return p.Engine == registry.Shared })
+	tasks := shared >= 0 || slices.ContainsFunc(infos, func(p registry.Info) bool { return p.Engine == registry.Task })
+	leases := slices.ContainsFunc(infos, func(p registry.Info) bool { return p.Engine == registry.Lease })
 	in := &jobsInput{}
 	var err error
-	if i := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Elastic }); i >= 0 {
+	if i := slices.IndexFunc(infos, func(p registry.Info) bool { return p.Engine == registry.Elastic }); i >= 0 {
 		if err := rq.readElastic(in, infos[i], tasks || leases); err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func (rq *request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 }
 
 // checkInput finds faults of the jobs that the request's policies cannot use.
-func (rq *request) checkInput(in *jobsInput, infos []policy.Info) error {
+func (rq *request) checkInput(in *jobsInput, infos []registry.Info) error {
 	n := in.jobs()
 	if in.tasks != nil {
 		if err := checkFits(in.tasks); err != nil {

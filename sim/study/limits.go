@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
@@ -94,8 +94,8 @@ func (l *Limits) checkInput(r *request, in *jobsInput) error {
 // is one of tasks.
 func (in *jobsInput) played(r *request) *hare.Instance {
 	tasks := slices.ContainsFunc(r.Policies, func(name string) bool {
-		p, err := policy.Find(name)
-		return err == nil && p.Engine == policy.Task
+		p, err := registry.Find(name)
+		return err == nil && p.Engine == registry.Task
 	})
 	switch {
 	case !tasks:

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
@@ -14,9 +14,9 @@ import (
 // longer rounds, and the report says so. Policies of leases keep rounds that fit into a lease. A
 // quantum that the request gives is kept.
 func TestLongRoundsOfLargeTraces(t *testing.T) {
-	infos := make([]policy.Info, 2)
+	infos := make([]registry.Info, 2)
 	for i, name := range []string{"hlas", "gavel:isolated"} {
-		info, err := policy.Find(name)
+		info, err := registry.Find(name)
 		if err != nil {
 			t.Fatal(err)
 		}

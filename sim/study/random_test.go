@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/sim/study"
 )
 
@@ -47,7 +47,7 @@ func TestRandomSimulations(t *testing.T) {
 	}
 	answered := 0
 	for seed := range uint64(rounds) {
-		for _, p := range policy.Names() {
+		for _, p := range registry.Names() {
 			r := rand.New(rand.NewPCG(seed, 5))
 			doc := randomSimulation(r, []string{p})
 			req := requestOf(t, doc)

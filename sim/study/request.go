@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
@@ -64,11 +64,11 @@ func Validate(req *simulatedoc.Request) error {
 	if n := len(r.Policies); n == 0 || n > MaxPolicies {
 		bad("/policies", "out_of_range", "name 1 to %d policies, here are %d", MaxPolicies, n)
 	}
-	var infos []policy.Info
+	var infos []registry.Info
 	seen := map[string]bool{}
 	for i, name := range r.Policies {
 		at := fmt.Sprintf("/policies/%d", i)
-		info, err := policy.Find(name)
+		info, err := registry.Find(name)
 		switch {
 		case err != nil:
 			bad(at, "unknown_policy", "%v", err)
@@ -170,7 +170,7 @@ func (rq *request) parametersOf(name string) (json.RawMessage, error) {
 	if rq.Parameters[name] == nil {
 		return nil, nil
 	}
-	return policy.SimulationParameters(name, rq.Parameters[name], rq.estimates(), rq.PlanLatencyUs > 0)
+	return registry.SimulationParameters(name, rq.Parameters[name], rq.estimates(), rq.PlanLatencyUs > 0)
 }
 
 // parametersNote says with which parameters policies were made.
@@ -184,7 +184,7 @@ func (rq *request) parametersNote() []string {
 
 // checkRules finds rules of the instance, and of the cluster that takes the place of its own, by
 // which a policy or its engine does not go.
-func (rq *request) checkRules(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+func (rq *request) checkRules(infos []registry.Info, bad func(pointer, code, format string, a ...any)) {
 	inst := hare.Instance{}
 	if rq.Instance != nil {
 		inst = *rq.Instance
@@ -241,13 +241,13 @@ func (rq *request) estimates() bool { return rq.Sizes == simulatedoc.SizesEstima
 
 // sizesNote says which policies know sizes although the others go by estimates, and how
 // many jobs carry what policies may go by.
-func (rq *request) sizesNote(in *jobsInput, infos []policy.Info) []string {
+func (rq *request) sizesNote(in *jobsInput, infos []registry.Info) []string {
 	if !rq.estimates() {
 		return nil
 	}
 	var notes, told []string
 	for _, info := range infos {
-		if info.Engine != policy.Task && info.Knows == task.Sizes {
+		if info.Engine != registry.Task && info.Knows == policies.Sizes {
 			told = append(told, info.Name)
 		}
 	}

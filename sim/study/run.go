@@ -13,10 +13,10 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/leases"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
@@ -40,7 +40,7 @@ func Simulate(ctx context.Context, doc *simulatedoc.Request, cfg Config) (*Repor
 	}
 	s := &series{req: req, cfg: cfg}
 	for _, name := range req.Policies {
-		info, err := policy.Find(name)
+		info, err := registry.Find(name)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func Simulate(ctx context.Context, doc *simulatedoc.Request, cfg Config) (*Repor
 type series struct {
 	req    *request
 	cfg    Config
-	infos  []policy.Info
+	infos  []registry.Info
 	inputs []onceInput // by repeat; all repeats use the first where nothing is random
 	runs   []simulatedRun
 
@@ -185,11 +185,11 @@ func (s *series) simulate(ctx context.Context, i int) (err error) {
 	began := time.Now()
 	var m *sim.Metrics
 	switch info.Engine {
-	case policy.Task:
+	case registry.Task:
 		m, err = s.playTasks(ctx, r, info, in)
-	case policy.Elastic:
+	case registry.Elastic:
 		m, err = s.playElastic(ctx, r, info, in.elastic)
-	case policy.Shared:
+	case registry.Shared:
 		m, err = s.playShared(ctx, r, info, in.shared)
 	default:
 		m, err = s.playLeases(ctx, r, info, in.leases)
@@ -232,7 +232,7 @@ func (s *series) runError(r *simulatedRun, err error) error {
 		code = codeInfeasibleDecision
 	case errors.Is(err, sim.ErrStalled):
 		code = "stalled"
-	case errors.Is(err, task.ErrInfeasible):
+	case errors.Is(err, policies.ErrInfeasible):
 		code = "infeasible"
 	case errors.Is(err, leases.ErrTooLarge):
 		code = "too_large"
@@ -267,7 +267,7 @@ func (s *series) progress(r *simulatedRun, nowS float64, jobs, events int64, don
 const progressEvents = 1 << 16
 
 // playTasks runs a task policy, and verifies the recorded schedule.
-func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Info,
+func (s *series) playTasks(ctx context.Context, r *simulatedRun, info registry.Info,
 	in *jobsInput) (*sim.Metrics, error) {
 	inst, run := in.tasks, sim.Run
 	if in.merged != nil {
@@ -280,8 +280,8 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Inf
 	if err != nil {
 		return nil, err
 	}
-	p, err := info.NewTask(ctx, inst, task.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed),
-		Rolling:    task.RollingConfig{Aside: s.req.PlanLatencyUs > 0},
+	p, err := info.NewTask(ctx, inst, policies.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed),
+		Rolling:    policies.RollingConfig{Aside: s.req.PlanLatencyUs > 0},
 		Parameters: parameters, Estimates: s.req.estimates()})
 	var fault *hare.InvalidError
 	if parameters != nil && errors.As(err, &fault) {
@@ -342,7 +342,7 @@ func (s *series) verify(r *simulatedRun, inst *hare.Instance, out *sim.Outcome) 
 var errMoved = errors.New("study: the run is not in the model")
 
 // playLeases runs a policy that leases GPUs.
-func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.Info,
+func (s *series) playLeases(ctx context.Context, r *simulatedRun, info registry.Info,
 	in *leaseInput) (*sim.Metrics, error) {
 	cfg := sim.LeaseConfig{LeaseS: seconds(s.req.leaseUs()), ResetS: seconds(s.req.resetUs()),
 		RestartS: seconds(s.req.restartUs()), Seed: r.run.Seed, First: int(s.req.First), Last: int(s.req.Last)}
@@ -373,7 +373,7 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.In
 		}
 		cfg.Fork = sim.LeaseFork{MergeS: with.HadarE.MergeShare * cfg.LeaseS, Efficiency: with.HadarE.Efficiency}
 	}
-	lp := policy.Programs{Primary: s.cfg.Solver.LP}
+	lp := registry.Programs{Primary: s.cfg.Solver.LP}
 	if info.Needs.LP {
 		r.run.LP = BuiltInLP
 		if lp.Primary != nil {

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/sim/sharing"
 	"github.com/hare-sched/hare/sim/sharing/antman"
 )
@@ -28,7 +28,7 @@ type sharedInput struct {
 const antmanLabel = "antman"
 
 // readShared reads the jobs that policies of tasks play, as gangs.
-func (rq *request) readShared(in *jobsInput, p policy.Info) error {
+func (rq *request) readShared(in *jobsInput, p registry.Info) error {
 	s, inst := &sharedInput{}, in.tasks
 	var err error
 	if s.counts, err = clusterCounts(&inst.Cluster); err != nil {
@@ -100,7 +100,7 @@ func (s *sharedInput) add(j *hare.Job, at string) error {
 }
 
 // playShared runs a policy that lets jobs share GPUs.
-func (s *series) playShared(ctx context.Context, r *simulatedRun, info policy.Info,
+func (s *series) playShared(ctx context.Context, r *simulatedRun, info registry.Info,
 	in *sharedInput) (*sim.Metrics, error) {
 	with := sharing.Default(r.run.Seed)
 	parameters, err := s.req.parametersOf(info.Name)
@@ -146,7 +146,7 @@ func (s *series) playShared(ctx context.Context, r *simulatedRun, info policy.In
 
 // sharedNote says which jobs are opportunistic in the first run, and what was drawn.
 func (s *series) sharedNote(in *jobsInput) []string {
-	i := slices.IndexFunc(s.infos, func(p policy.Info) bool { return p.Engine == policy.Shared })
+	i := slices.IndexFunc(s.infos, func(p registry.Info) bool { return p.Engine == registry.Shared })
 	if i < 0 || in.shared == nil {
 		return nil
 	}
@@ -169,8 +169,8 @@ func (s *series) sharedNote(in *jobsInput) []string {
 }
 
 // checkShared finds fields that the engine of shared GPUs does not simulate.
-func (rq *request) checkShared(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
-	i := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Shared })
+func (rq *request) checkShared(infos []registry.Info, bad func(pointer, code, format string, a ...any)) {
+	i := slices.IndexFunc(infos, func(p registry.Info) bool { return p.Engine == registry.Shared })
 	if i < 0 {
 		return
 	}

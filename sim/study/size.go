@@ -3,7 +3,7 @@ package study
 import (
 	"io"
 
-	"github.com/hare-sched/hare/policy"
+	registry "github.com/hare-sched/hare/sim/policies"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
@@ -32,7 +32,7 @@ func GuessJobs(req *simulatedoc.Request) int {
 // makes its runs far longer than others.
 func NeedsLP(req *simulatedoc.Request) bool {
 	for _, name := range req.Policies {
-		if p, err := policy.Find(name); err == nil && p.Needs.LP {
+		if p, err := registry.Find(name); err == nil && p.Needs.LP {
 			return true
 		}
 	}

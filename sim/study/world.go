@@ -5,15 +5,15 @@ import (
 	"math"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // checkWorld finds values that are not possible, and disturbances that the engine of a
 // policy does not simulate.
-func (rq *request) checkWorld(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+func (rq *request) checkWorld(infos []registry.Info, bad func(pointer, code, format string, a ...any)) {
 	if rq.SwitchUs < 0 || rq.SwitchUs > hare.MaxExact {
 		bad("/switch_s", "out_of_range", "a switch takes from 0 to 2^53 µs")
 	}
@@ -21,7 +21,7 @@ func (rq *request) checkWorld(infos []policy.Info, bad func(pointer, code, forma
 		bad("/plan_latency_s", "out_of_range", "a plan takes from 0 to 2^53 µs")
 	}
 	for _, p := range infos {
-		if p.Engine != policy.Lease { // checkElastic and checkShared say what is not there for others
+		if p.Engine != registry.Lease { // checkElastic and checkShared say what is not there for others
 			continue
 		}
 		var what, at string

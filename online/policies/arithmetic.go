@@ -1,0 +1,12 @@
+package policies
+
+import "github.com/hare-sched/hare/internal/saturating"
+
+// The functions of this file are those of package saturating, by short names.
+
+func add(a, b int64) int64 { return saturating.Add(a, b) }
+
+func times(a, b int64) int64 { return saturating.Mul(a, b) }
+
+// mulDivUp is a·b/c rounded up, for c > 0.
+func mulDivUp(a, b, c int64) int64 { return saturating.MulDivUp(a, b, c) }

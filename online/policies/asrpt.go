@@ -1,0 +1,422 @@
+package policies
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/estimate"
+)
+
+// asrpt is the state beyond that of list scheduling. All of it but starting follows from the events, the
+// starts and the times of schedules, so that recorded starts leave the same state.
+type asrpt struct {
+	cfg      ASRPTConfig
+	machine  singleMachine // it stands at the time of the last schedule
+	places   int64         // places in the queue that were given
+	queue    []*JobState   // the jobs that are completed virtually and wait, by place
+	noted    []*JobState   // jobs that may have begun to wait
+	delayed  []*JobState   // the jobs of the queue with a farUs, by it
+	starting bool          // whether the queue is gone through
+	placing  placing
+	forest   estimate.SizeForest // where sizes are predicted by it, or by the median
+}
+
+// srptJob is what asrpt keeps of a job.
+type srptJob struct {
+	known, noted bool // whether the job has a size, and is in asrpt.noted
+	queued       bool // whether it is in asrpt.queue
+	virtual      machineJob
+	place        int64 // in the queue, from 1 on; 0 while the virtual machine has the job
+	completedUs  int64 // when the job came by its place
+	// farUs is when the job could first have started, on GPUs too far apart, since it is in the queue; or −1.
+	farUs int64
+}
+
+// touched notes a job that came, or whose round has begun or ended, and asks for a schedule where the
+// virtual machine has completed a job or a delay has ended.
+func (a *asrpt) touched(l *ListScheduler, j *JobState) {
+	if j.srpt == nil {
+		j.srpt = &srptJob{farUs: -1}
+	}
+	x := j.srpt
+	if !x.noted {
+		x.noted = true
+		a.noted = append(a.noted, j)
+	}
+	if x.known && x.place == 0 && j.startedUs >= 0 { // the job starts before its virtual completion
+		a.machine.remove(&x.virtual)
+		a.complete(j, a.machine.nowUs)
+	}
+	if x.queued && j.ready() == 0 && !a.starting {
+		a.dequeue(j)
+	}
+	if l.nowUs > a.machine.nowUs && (l.nowUs >= a.machine.nextUs() || l.nowUs >= a.delayedUntil()) {
+		l.changed = true
+	}
+}
+
+// wake is when the virtual machine completes the next job, or the next delay ends, where some GPU is free.
+func (a *asrpt) wake(l *ListScheduler) int64 {
+	if !l.anyFree() {
+		return math.MaxInt64
+	}
+	return min(a.machine.nextUs(), a.delayedUntil())
+}
+
+// delayedUntil is when the next delay of a job in the queue ends after the last schedule, or math.MaxInt64.
+func (a *asrpt) delayedUntil() int64 {
+	for _, j := range a.delayed {
+		if us := a.untilUs(j); us > a.machine.nowUs {
+			return us
+		}
+	}
+	return math.MaxInt64
+}
+
+// untilUs is when the delay of a job ends that has begun to wait for GPUs nearer together.
+func (a *asrpt) untilUs(j *JobState) int64 { return add(j.srpt.farUs, a.cfg.DelayUs) }
+
+// after notes the jobs in the queue that could start now, and wait for GPUs nearer together. It goes through the
+// queue as startQueue does, with the same reservations, so that no delay begins while a reservation or a quota keeps
+// a job from starting.
+func (a *asrpt) after(l *ListScheduler) {
+	if a.cfg.DelayUs < 0 || len(a.queue) == 0 || !l.anyFree() {
+		return
+	}
+	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil // there are none where starts are adopted
+	defer l.openQuotas()
+	for _, j := range a.queue {
+		switch {
+		case !l.fitsWhenEmpty(j):
+		case a.waits(l, j):
+			if j.srpt.farUs < 0 {
+				j.srpt.farUs = l.nowUs
+				a.delayed = append(a.delayed, j)
+			}
+		case a.cfg.Pass || l.nodes != nil && l.heldByQuota(j):
+		case !a.cfg.Backfill:
+			return // it does not fit and blocks the others
+		case l.reserved.forJob == nil:
+			l.reserve(j)
+		}
+	}
+}
+
+// prepare lets the virtual machine go on, and looks at the jobs that may have begun to wait.
+func (a *asrpt) prepare(l *ListScheduler) {
+	a.machine.advance(l.nowUs, func(m *machineJob, atUs int64) { a.complete(m.job, atUs) })
+	a.machine.speed = int64(l.GPUs())
+	for _, j := range a.noted {
+		x := j.srpt
+		if x.noted = false; l.jobOf[j.spec.ID] != j {
+			continue
+		}
+		if !x.known {
+			x.known = true
+			x.virtual = machineJob{job: j, serial: j.serial, left: a.size(l, j)}
+			a.machine.add(&x.virtual)
+			if j.startedUs >= 0 { // the job ran when it came
+				a.machine.remove(&x.virtual)
+				a.complete(j, a.machine.nowUs)
+			}
+		}
+		if x.place > 0 {
+			a.enqueue(j)
+		}
+	}
+	clear(a.noted)
+	a.noted = a.noted[:0]
+}
+
+// size is the work of a job that arrives on the virtual machine.
+func (a *asrpt) size(l *ListScheduler, j *JobState) int64 {
+	us := times(a.rounds(l, j), a.leastUs(l, j))
+	if h := j.spec.Hints; a.cfg.Trust && l.belief != nil && h != nil && h.EstimateUs > 0 {
+		us = h.EstimateUs
+	}
+	return max(1, times(us, j.width()))
+}
+
+// rounds is how many rounds a job that arrives is believed to have left, at least 1.
+func (a *asrpt) rounds(l *ListScheduler, j *JobState) int64 {
+	all := int64(0)
+	switch a.cfg.Predict {
+	case SizesForest:
+		all = a.forest.Predict(labelsOf(j), numbersOf(j))
+	case SizesMedian:
+		all = a.forest.Median()
+	default:
+		return j.RoundsLeft()
+	}
+	if all == 0 {
+		return firstRounds // nothing has ended
+	}
+	return max(1, all-j.round)
+}
+
+// labelsOf is the class of a job for a forest.
+func labelsOf(j *JobState) (all []estimate.Label) {
+	if h := j.spec.Hints; h != nil {
+		for _, l := range h.Class {
+			all = append(all, estimate.Label(l))
+		}
+	}
+	return all
+}
+
+// numbersOf are the numbers of a job for a forest: its GPUs, and the logarithms of a round on its fastest type
+// and of its estimate.
+func numbersOf(j *JobState) []int64 {
+	estimateUs := int64(0)
+	if h := j.spec.Hints; h != nil {
+		estimateUs = h.EstimateUs
+	}
+	return []int64{j.width(), estimate.Log2(max(1, j.fastestUs())), estimate.Log2(max(1, estimateUs))}
+}
+
+// complete gives a job that has left the virtual machine at a time the next place in the queue.
+func (a *asrpt) complete(j *JobState, atUs int64) {
+	a.places++
+	j.srpt.place, j.srpt.completedUs = a.places, atUs
+	a.enqueue(j)
+}
+
+// enqueue puts a completed job that waits in the queue.
+func (a *asrpt) enqueue(j *JobState) {
+	if j.srpt.queued || j.ready() == 0 {
+		return
+	}
+	j.srpt.queued = true
+	at, _ := slices.BinarySearchFunc(a.queue, j.srpt.place, byPlace)
+	a.queue = slices.Insert(a.queue, at, j)
+}
+
+// dequeue takes a job out of the queue.
+func (a *asrpt) dequeue(j *JobState) {
+	at, _ := slices.BinarySearchFunc(a.queue, j.srpt.place, byPlace)
+	a.queue = slices.Delete(a.queue, at, at+1)
+	a.unqueued(j)
+}
+
+// unqueued forgets what is kept of a job while it is in the queue.
+func (a *asrpt) unqueued(j *JobState) {
+	j.srpt.queued = false
+	if j.srpt.farUs >= 0 {
+		j.srpt.farUs = -1
+		a.delayed = slices.DeleteFunc(a.delayed, func(o *JobState) bool { return o == j })
+	}
+}
+
+func byPlace(j *JobState, place int64) int { return cmp.Compare(j.srpt.place, place) }
+
+// left forgets a job that ended or was cancelled.
+func (a *asrpt) left(_ *ListScheduler, j *JobState, ended bool) {
+	if a.cfg.Predict != SizesTold && ended && j.round > 0 {
+		a.forest.Ended(labelsOf(j), numbersOf(j), j.round)
+	}
+	if x := j.srpt; x.known && x.place == 0 {
+		a.machine.remove(&x.virtual)
+		x.known = false
+	}
+	if j.srpt.queued {
+		a.dequeue(j)
+	}
+}
+
+// assign starts what may start.
+func (a *asrpt) assign(l *ListScheduler) {
+	if a.startQueue(l) {
+		return
+	}
+	for l.anyFree() && (a.cfg.Eager || a.idle(l)) {
+		j := a.next(l)
+		if j == nil || !a.starts(l, j) {
+			return
+		}
+		before := j.ready()
+		for j.ready() > 0 && l.tryStart(j) {
+		}
+		if j.ready() == before { // what is free is reserved
+			return
+		}
+	}
+}
+
+// next is the first job on the virtual machine that could start on an empty cluster, and that no quota
+// holds back; nil where there is none.
+func (a *asrpt) next(l *ListScheduler) *JobState {
+	var first *machineJob
+	for i, m := range a.machine.jobs {
+		if i > 0 && first == a.machine.jobs[0] {
+			break
+		}
+		if first != nil && (m.left > first.left || m.left == first.left && m.serial > first.serial) {
+			continue
+		}
+		if l.fitsWhenEmpty(m.job) && (l.nodes == nil || a.starts(l, m.job) || !l.heldByQuota(m.job)) {
+			first = m
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return first.job
+}
+
+// idle reports whether no job holds a GPU.
+func (a *asrpt) idle(l *ListScheduler) bool {
+	for t := range l.free {
+		if len(l.free[t]) < l.inService[t] {
+			return false
+		}
+	}
+	return true
+}
+
+// starts reports whether a job can start now.
+func (a *asrpt) starts(l *ListScheduler, j *JobState) bool {
+	if a.waits(l, j) {
+		return false
+	}
+	n := j.spec.Tasks
+	hold, mix := l.holding(j)
+	if hold == hare.Relaxed {
+		n = 1
+	}
+	room := int64(0)
+	for _, m := range j.modes {
+		if l.canUse(j, m, n) {
+			return true
+		}
+		room += int64(len(l.free[m.gpuType]))
+	}
+	return mix && room >= times(n, j.spec.TaskGPUs())
+}
+
+// startQueue starts completed jobs in the order of the queue. It returns whether one that does not fit
+// blocks the others.
+func (a *asrpt) startQueue(l *ListScheduler) (blocked bool) {
+	a.starting = true
+	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
+	kept := a.queue[:0]
+	for i, j := range a.queue {
+		if blocked || !l.anyFree() {
+			kept = append(kept, a.queue[i:]...)
+			break
+		}
+		if !l.fitsWhenEmpty(j) || a.waits(l, j) {
+			kept = append(kept, j)
+			continue
+		}
+		for j.ready() > 0 && l.tryStart(j) {
+		}
+		if j.ready() > 0 {
+			kept = append(kept, j)
+			switch {
+			case a.cfg.Pass || l.nodes != nil && l.heldByQuota(j):
+			case !a.cfg.Backfill:
+				blocked = true
+			case l.reserved.forJob == nil:
+				l.reserve(j)
+			}
+			continue
+		}
+		a.unqueued(j)
+	}
+	clear(a.queue[len(kept):])
+	a.queue, a.starting = kept, false
+	return blocked
+}
+
+// asrptSnapshot is the state of asrpt, with the jobs in the order of arrival.
+type asrptSnapshot struct {
+	NowUs  int64             `json:"now_us"`
+	Places int64             `json:"places"`
+	Jobs   []srptJobSnapshot `json:"jobs"`
+	// Forest is of rules that predict sizes by it.
+	Forest *estimate.SizeForestSnapshot `json:"forest,omitempty"`
+	// Hardware is of rules with graphs.
+	Hardware *graphHardware `json:"hardware,omitempty"`
+}
+
+// srptJobSnapshot is what asrpt keeps of a job. A job without a size has neither Left nor Place.
+type srptJobSnapshot struct {
+	Left        int64 `json:"left,omitempty"`
+	Place       int64 `json:"place,omitempty"`
+	CompletedUs int64 `json:"completed_us,omitempty"`
+	// FarUs is left out where the job has none.
+	FarUs *int64 `json:"far_us,omitempty"`
+}
+
+func (a *asrpt) encode(l *ListScheduler) any {
+	out := asrptSnapshot{NowUs: a.machine.nowUs, Places: a.places, Hardware: a.placing.hardware}
+	for _, j := range l.jobs {
+		s := srptJobSnapshot{Place: j.srpt.place, CompletedUs: j.srpt.completedUs}
+		if j.srpt.known && s.Place == 0 {
+			s.Left = j.srpt.virtual.left
+		}
+		if j.srpt.farUs >= 0 {
+			s.FarUs = &j.srpt.farUs
+		}
+		out.Jobs = append(out.Jobs, s)
+	}
+	if a.cfg.Predict != SizesTold {
+		out.Forest = a.forest.Snapshot()
+	}
+	return out
+}
+
+func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
+	var in asrptSnapshot
+	if decodeState(state, &in) != nil || len(in.Jobs) != len(l.jobs) || in.NowUs < 0 || in.NowUs > l.nowUs ||
+		in.Places < 0 {
+		return false
+	}
+	*a = asrpt{cfg: a.cfg, placing: a.placing, places: in.Places,
+		machine: singleMachine{nowUs: in.NowUs, speed: int64(l.GPUs())}}
+	if h := in.Hardware; (a.cfg.Named != nil) != (h != nil) ||
+		h != nil && (!slices.Equal(h.Topology, l.described.Topology()) || a.equip(h) != nil) {
+		return false
+	}
+	if (a.cfg.Predict != SizesTold) != (in.Forest != nil) || in.Forest != nil && !a.forest.Restore(in.Forest) {
+		return false
+	}
+	completedUs := map[int64]int64{}
+	var places []int64
+	for i, s := range in.Jobs {
+		j := l.jobs[i]
+		_, twice := completedUs[s.Place]
+		if s.Left < 0 || s.Place < 0 || s.Place > in.Places || s.Left > 0 && s.Place > 0 || twice || s.CompletedUs < 0 ||
+			s.CompletedUs > in.NowUs {
+			return false
+		}
+		j.srpt = &srptJob{place: s.Place, completedUs: s.CompletedUs, known: s.Left > 0 || s.Place > 0, farUs: -1}
+		j.srpt.virtual = machineJob{job: j, serial: j.serial, left: s.Left, at: -1}
+		switch {
+		case s.Place > 0:
+			completedUs[s.Place] = s.CompletedUs
+			places = append(places, s.Place)
+			a.enqueue(j)
+			if s.FarUs != nil {
+				if !j.srpt.queued || *s.FarUs < 0 || *s.FarUs > in.NowUs {
+					return false
+				}
+				j.srpt.farUs = *s.FarUs
+				a.delayed = append(a.delayed, j)
+			}
+		case s.Left > 0:
+			a.machine.add(&j.srpt.virtual)
+		default:
+			j.srpt.noted = true
+			a.noted = append(a.noted, j)
+		}
+	}
+	slices.SortStableFunc(a.delayed, func(x, y *JobState) int {
+		return cmp.Or(cmp.Compare(x.srpt.farUs, y.srpt.farUs), cmp.Compare(x.srpt.place, y.srpt.place))
+	})
+	slices.Sort(places)
+	return slices.IsSortedFunc(places, func(x, y int64) int { return cmp.Compare(completedUs[x], completedUs[y]) })
+}

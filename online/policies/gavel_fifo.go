@@ -1,0 +1,20 @@
+package policies
+
+import "github.com/hare-sched/hare"
+
+// byArrival serves jobs in the order in which they arrived.
+func byArrival(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) }
+
+// NewGavelFIFO is the baseline Gavel_FIFO of the Hare paper: jobs run in the order of
+// their arrival, each on the fastest type that has room, until they end. The policy
+// gavel:fifo is another one, which shares time by leases.
+//
+// [V] Jobs are served first in, first out, on the fastest available type. [I] A job that
+// does not fit stops the jobs behind it; rounds are gangs of one type.
+func NewGavelFIFO(cluster *hare.Cluster) *ListScheduler {
+	return NewListScheduler(cluster, gavelFIFO())
+}
+
+func gavelFIFO() Rule {
+	return Rule{Name: "gavel_fifo", Hold: hare.Rigid, Strict: true, Priority: byArrival}
+}

@@ -1,0 +1,111 @@
+package policies
+
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
+
+// HGittinsConfig tunes NewHGittins. The zero value is good. Each switch undoes one
+// repair, to measure what the repair is worth.
+type HGittinsConfig struct {
+	// SlowestFactor is how many times slower than on its best type in service a job may
+	// run; zero means 4, and a negative number any. Rounds that mix types may use all.
+	SlowestFactor float64
+	// Strict lets no job pass one that does not fit.
+	Strict bool
+	// NotSticky does not prefer the GPUs of a job's last round.
+	NotSticky bool
+	// Guard is the guard against starvation.
+	Guard GuardConfig
+	// ByArrival orders jobs by arrival instead of by their index.
+	ByArrival bool
+}
+
+// NewHGittins is HLAS repaired: the job that is most likely to end for the GPU-time that
+// it will get goes first, on its own GPUs, and never on a type that is far slower than
+// its best. It knows nothing but the events, and learns the distribution of sizes from
+// jobs that end.
+//
+// The priority is weight × the Gittins index of what the job has attained / tasks a round
+// (Gittins 1979; for unknown distributions, the index of the Kaplan-Meier estimate). Alike
+// sizes give first come, first served, heavy tails give least attained service, and no
+// threshold is chosen. HLAS (IEEE TCC 2024) instead has queues by attained service, in
+// which a gang that does not fit holds up the others, and moves jobs to slow types.
+func NewHGittins(cluster *hare.Cluster, cfg HGittinsConfig) *ListScheduler {
+	return NewListScheduler(cluster, cfg.rule())
+}
+
+// hgittins is the state beyond that of list scheduling.
+type hgittins struct {
+	cfg    HGittinsConfig
+	belief *sizeBelief
+}
+
+func (cfg HGittinsConfig) rule() Rule { return cfg.ruleWith(&sizeBelief{}) }
+
+// ruleWith is the rule with a belief that may be another rule's too.
+func (cfg HGittinsConfig) ruleWith(belief *sizeBelief) Rule {
+	if cfg.SlowestFactor == 0 {
+		cfg.SlowestFactor = 4
+	}
+	h := &hgittins{cfg: cfg, belief: belief}
+	rule := Rule{
+		Name: "hgittins", Hold: hare.Gang, Strict: cfg.Strict, sticky: !cfg.NotSticky, slowest: cfg.SlowestFactor,
+		Priority: h.priority,
+		prepare:  h.belief.learn,
+		left:     func(_ *ListScheduler, j *JobState, ended bool) { h.belief.observe(j, ended) },
+		state:    h.belief.encode,
+		restore:  h.belief.decode,
+		guard:    cfg.Guard.rule(h.belief, true),
+	}
+	if !cfg.Strict {
+		rule.version = func() int64 { return belief.version }
+	}
+	return rule
+}
+
+// priority is from −∞ to 0, and falls with the index.
+func (h *hgittins) priority(l *ListScheduler, j *JobState) float64 {
+	if h.cfg.ByArrival {
+		return float64(j.serial)
+	}
+	sb := h.belief
+	if j.indexVersion != sb.version || j.indexRound != j.round {
+		j.indexVersion, j.indexRound = sb.version, j.round
+		j.index = sb.gittins(j)
+	}
+	weight := max(1, float64(j.spec.WeightMicro))
+	if l.limited() {
+		weight = max(weight, float64(j.guarded.aged))
+	}
+	return -weight * j.index / float64(j.width())
+}
+
+// parseHGittins reads {"slowest_factor": 4, "strict": false, "sticky": true, "by_arrival":
+// false, "guard": true, "kappa": 8, "fifo_slowdown": 1}.
+func parseHGittins(parameters []byte) (Rule, error) {
+	form := struct {
+		SlowestFactor *float64 `json:"slowest_factor"`
+		Strict        bool     `json:"strict"`
+		Sticky        *bool    `json:"sticky"`
+		ByArrival     bool     `json:"by_arrival"`
+		guardForm
+	}{}
+	if err := online.DecodeParameters(parameters, &form); err != nil {
+		return Rule{}, err
+	}
+	guard, err := form.guardForm.config("hgittins")
+	if err != nil {
+		return Rule{}, err
+	}
+	cfg := HGittinsConfig{Strict: form.Strict, ByArrival: form.ByArrival, NotSticky: form.Sticky != nil && !*form.Sticky,
+		Guard: guard}
+	if form.SlowestFactor != nil {
+		if !(*form.SlowestFactor >= 1) {
+			return Rule{}, invalid("/slowest_factor", "out_of_range",
+				"hgittins: slowest_factor is %v: it must be at least 1", *form.SlowestFactor)
+		}
+		cfg.SlowestFactor = *form.SlowestFactor
+	}
+	return cfg.rule(), nil
+}

@@ -1,0 +1,134 @@
+package policies
+
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/estimate"
+	"github.com/hare-sched/hare/online/placement"
+)
+
+// JobState is what a ListScheduler knows of one job.
+type JobState struct {
+	spec   *hare.Job
+	serial int
+	rounds int64 // 0: the policy does not know
+	belief *sizeBelief
+	modes  []mode
+
+	round, next, ended int64     // next is the least task of the round that never started
+	redo               []int64   // tasks of the round that were lost
+	syncing            []syncing // relaxed tasks that have ended their compute, by task
+	gpus               []int     // the GPUs that the job holds
+	last               []int     // the GPUs of the last round, for sticky rules
+	hold               hare.Sync // for how long the current round holds its GPUs; see Rule.Hold
+	finished           bool      // whether all rounds have ended
+
+	arrivedUs, startedUs int64           // startedUs is the first start, −1 before it
+	sinceUs              int64           // when the job last began to run or to wait
+	executedUs, waitedUs int64           // execution and waiting up to sinceUs, since the last promotion
+	totalUs              int64           // execution up to sinceUs, since the arrival
+	active               int64           // tasks that have started and not ended
+	queue                int             // for rules with queues
+	onlyType             int             // for rules that assign types; −1 means any type
+	leaseEndUs           int64           // for rules with leases
+	shape                placement.Shape // where the scheduler goes by nodes
+	together, togetherAt int64           // see mostTogether
+	spread               spreadTimes
+	priority             float64
+	group                *waitingGroup // where the job waits
+	groupAt              int
+	touched              bool // whether the job is in waitingJobs.touched
+
+	promise *promise  // of backfill by estimates; nil before the job is the first that waits
+	claim   *claim    // of rolling
+	share   *gpuShare // of sampling
+	srpt    *srptJob  // of asrpt
+	planned float64   // of replanned, the time at which half of the job is done
+	guarded guarded
+	turns   jobTurns // of rolling
+	// measured are the times of rounds, for rules that learn speeds.
+	measured []measuredTimes
+	// index is the Gittins index of hgittins, after indexRound rounds and by the curve
+	// indexVersion.
+	index                    float64
+	indexRound, indexVersion int64
+	// subject is what spec.Hints say, nil where they say nothing, and prediction what follows.
+	subject    *estimate.Subject
+	prediction estimate.Prediction
+}
+
+// mode is a job on one GPU type.
+type mode struct {
+	gpuType               int
+	computeUs, durationUs int64 // durationUs is with synchronisation; both are 0 where nothing is known
+}
+
+// syncing is a relaxed task that synchronises.
+type syncing struct {
+	task   int64
+	gpu    string
+	others hare.OtherGPUs
+}
+
+// ready is how many tasks of the round wait for a start.
+func (j *JobState) ready() int64 {
+	if j.finished {
+		return 0
+	}
+	return j.spec.Tasks - j.next + int64(len(j.redo))
+}
+
+// nextTask is the task that starts next; there must be a ready one.
+func (j *JobState) nextTask() int64 {
+	if len(j.redo) > 0 {
+		return j.redo[0]
+	}
+	return j.next
+}
+
+// fastestUs is the time of a round on the job's fastest type; 0 where none is known.
+func (j *JobState) fastestUs() int64 {
+	least := int64(0)
+	for _, m := range j.modes {
+		if m.durationUs > 0 && (least == 0 || m.durationUs < least) {
+			least = m.durationUs
+		}
+	}
+	return least
+}
+
+// Spec is the job as it arrived, without its rounds; it must not be written to.
+func (j *JobState) Spec() *hare.Job { return j.spec }
+
+// Number counts jobs by arrival, from 0.
+func (j *JobState) Number() int { return j.serial }
+
+// RoundsLeft is how many rounds have not ended, or with Rule.LearnSizes are believed to
+// be left; 0 where the policy does not know.
+func (j *JobState) RoundsLeft() int64 {
+	switch {
+	case j.rounds > 0:
+		return j.rounds - j.round
+	case j.belief == nil:
+		return 0
+	case !j.belief.curve.Known() && j.spec.Hints != nil && j.spec.Hints.EstimateUs > 0 && j.fastestUs() > 0:
+		// Nothing is known yet by which to calibrate the user's estimate.
+		if told := (j.spec.Hints.EstimateUs-1)/j.fastestUs() + 1; told > j.round {
+			return told - j.round
+		}
+		return max(1, j.round)
+	}
+	return j.belief.roundsLeft(j)
+}
+
+// RoundsDone is how many rounds have ended.
+func (j *JobState) RoundsDone() int64 { return j.round }
+
+// ArrivedUs is when the job arrived.
+func (j *JobState) ArrivedUs() int64 { return j.arrivedUs }
+
+// WaitsSinceUs is the time at which the last task of the job ended, or its arrival before
+// the first start.
+func (j *JobState) WaitsSinceUs() int64 { return j.sinceUs }
+
+// ExecutedUs is how long some task of the job has run, up to the end of its last.
+func (j *JobState) ExecutedUs() int64 { return j.totalUs }

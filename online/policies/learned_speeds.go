@@ -1,0 +1,298 @@
+package policies
+
+import (
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// learnedSpeeds learns how long a round of each job takes on each GPU type. Where a job's
+// profile gives a time, the median of the last measuredRounds rounds replaces that time once
+// trustMeasured rounds were measured. Where the profile is empty the first round counts, and
+// before it the time on the job's fastest known type is scaled by how fast types are for
+// other jobs. A job of which nothing is known takes as long as others in the median.
+type learnedSpeeds struct {
+	// types are the relative speeds of types, in millionths of the speed on a job's fastest
+	// type, over the jobs with at least two known types.
+	types []typeSpeed
+	jobs  int64 // those that are in types
+	// rounds are the times of rounds of the last jobs, each on its fastest known type.
+	rounds medianWindow
+}
+
+// typeSpeed is the sum of the relative speeds of a type, and how many there are.
+type typeSpeed struct {
+	Sum   int64 `json:"sum"`
+	Count int64 `json:"count"`
+}
+
+const (
+	measuredRounds = 5
+	trustMeasured  = 3
+	// speedUnit is the relative speed of the fastest type of a job.
+	speedUnit = 1_000_000
+)
+
+// measuredTimes are the last rounds of a job on a type.
+type measuredTimes struct {
+	Type int     `json:"type"`
+	Us   []int64 `json:"us"`
+}
+
+// givenUs is the time of a round by the job's profile, 0 where the profile gives none.
+func (l *ListScheduler) givenUs(j *JobState, gpuType int) int64 {
+	for i := range j.spec.On {
+		if p := &j.spec.On[i]; p.Type == l.types[gpuType] && p.ComputeUs > 0 {
+			return p.ComputeUs + j.givenSyncUs(i)
+		}
+	}
+	return 0
+}
+
+// knownUs is the time of a round of a job on a type as it was measured, or else given; 0
+// where neither is the case.
+func (l *ListScheduler) knownUs(j *JobState, gpuType int) int64 {
+	given := l.givenUs(j, gpuType)
+	for i := range j.measured {
+		if m := &j.measured[i]; m.Type == gpuType && (given == 0 || len(m.Us) >= trustMeasured) {
+			var last [measuredRounds]int64
+			sorted := last[:copy(last[:], m.Us)]
+			slices.Sort(sorted)
+			return max(1, sorted[(len(sorted)-1)/2])
+		}
+	}
+	return given
+}
+
+// fastestKnown is the type on which a round of a job takes least, as far as is known, and
+// that time; 0 where no time is known.
+func (l *ListScheduler) fastestKnown(j *JobState) (gpuType int, leastUs int64) {
+	for _, m := range j.modes {
+		if us := l.knownUs(j, m.gpuType); us > 0 && (leastUs == 0 || us < leastUs) {
+			gpuType, leastUs = m.gpuType, us
+		}
+	}
+	return gpuType, leastUs
+}
+
+// count adds a job's relative speeds to those of the types, or with −1 removes them.
+func (ls *learnedSpeeds) count(l *ListScheduler, j *JobState, times int64) {
+	known := 0
+	for _, m := range j.modes {
+		if l.knownUs(j, m.gpuType) > 0 {
+			known++
+		}
+	}
+	if known < 2 {
+		return
+	}
+	for len(ls.types) < len(l.types) {
+		ls.types = append(ls.types, typeSpeed{})
+	}
+	_, fastestUs := l.fastestKnown(j)
+	for _, m := range j.modes {
+		if us := l.knownUs(j, m.gpuType); us > 0 {
+			x := &ls.types[m.gpuType]
+			x.Sum += times * max(1, mulDivUp(fastestUs, speedUnit, us))
+			x.Count += times
+		}
+	}
+	ls.jobs += times
+}
+
+// of is the relative speed of a type, at least 1.
+func (ls *learnedSpeeds) of(gpuType int) int64 {
+	if gpuType >= len(ls.types) || ls.types[gpuType].Count == 0 {
+		return speedUnit
+	}
+	return max(1, ls.types[gpuType].Sum/ls.types[gpuType].Count)
+}
+
+// believedUs is the time of a round that is expected where it is not known.
+func (ls *learnedSpeeds) believedUs(l *ListScheduler, j *JobState, gpuType int) int64 {
+	from, baseUs := l.fastestKnown(j)
+	speed := int64(speedUnit)
+	if baseUs > 0 {
+		speed = ls.of(from)
+	} else if baseUs = ls.rounds.median(); baseUs == 0 {
+		baseUs = unknownRoundUs
+	}
+	return min(max(1, mulDivUp(baseUs, speed, ls.of(gpuType))), hare.MaxExact)
+}
+
+// setSpeeds sets the times of a job's modes by what is known and believed.
+func (l *ListScheduler) setSpeeds(j *JobState) {
+	ls, changed := l.rule.speeds, false
+	for i := range j.modes {
+		m := &j.modes[i]
+		us := l.knownUs(j, m.gpuType)
+		if us == 0 {
+			us = ls.believedUs(l, j, m.gpuType)
+		}
+		changed = changed || us != m.durationUs
+		m.durationUs = us
+	}
+	if changed {
+		l.sortModes(j.modes)
+		j.indexVersion = 0
+		l.touch(j)
+	}
+}
+
+// remakeModes makes a job's modes anew because there is another type.
+func (l *ListScheduler) remakeModes(j *JobState) {
+	ls := l.rule.speeds
+	if ls == nil {
+		l.expectSpread(j)
+		j.modes = l.modesOf(j)
+		return
+	}
+	ls.count(l, j, -1)
+	l.expectSpread(j)
+	j.modes = l.modesOf(j)
+	ls.count(l, j, 1)
+	l.setSpeeds(j)
+}
+
+// arrived takes note of the profile of a job that has arrived.
+func (ls *learnedSpeeds) arrived(l *ListScheduler, j *JobState) {
+	if ls == nil {
+		return
+	}
+	if _, us := l.fastestKnown(j); us > 0 {
+		ls.rounds.add(us)
+	}
+	before := ls.jobs
+	ls.count(l, j, 1)
+	ls.countedFrom(l, before)
+	l.setSpeeds(j)
+}
+
+// countedFrom makes the beliefs of all jobs anew whenever twice as many jobs are known as at
+// the last time. Before, as many were known as it is told.
+func (ls *learnedSpeeds) countedFrom(l *ListScheduler, before int64) {
+	if ls.jobs == before || ls.jobs&(ls.jobs-1) != 0 {
+		return
+	}
+	for _, j := range l.jobs {
+		if slices.ContainsFunc(j.modes, func(m mode) bool { return l.knownUs(j, m.gpuType) == 0 }) {
+			l.setSpeeds(j)
+		}
+	}
+}
+
+// observeSpeed learns from the end of the last task of a round, or of a task that started
+// alone.
+func (l *ListScheduler) observeSpeed(j *JobState, e *hare.Event) {
+	ls := l.rule.speeds
+	g, ok := l.gpuOf[e.GPU]
+	if ls == nil || !ok || e.ComputeUs <= 0 || j.ended+1 < j.spec.Tasks {
+		return
+	}
+	t := l.gpus[g].gpuType
+	for _, h := range j.gpus {
+		if l.gpus[h].gpuType != t {
+			return // the slowest type is not known
+		}
+	}
+	us := min(e.ComputeUs+e.SyncUs, hare.MaxExact)
+	i := slices.IndexFunc(j.measured, func(m measuredTimes) bool { return m.Type == t })
+	if i < 0 && us == l.givenUs(j, t) {
+		return // the profile is right
+	}
+	oldUs := j.durationUs(t)
+	_, fastestUs := l.fastestKnown(j)
+	jobs := ls.jobs
+	ls.count(l, j, -1)
+	if i < 0 {
+		j.measured = append(j.measured, measuredTimes{Type: t})
+		i = len(j.measured) - 1
+	}
+	m := &j.measured[i]
+	if m.Us = append(m.Us, us); len(m.Us) > measuredRounds {
+		m.Us = slices.Delete(m.Us, 0, 1)
+	}
+	ls.count(l, j, 1)
+	if fastestUs == 0 {
+		ls.rounds.add(us)
+	}
+	if newUs := l.knownUs(j, t); newUs != 0 && newUs != oldUs || len(m.Us) == 1 && l.givenUs(j, t) == 0 {
+		l.setSpeeds(j)
+		ls.countedFrom(l, jobs)
+	}
+}
+
+// speedsSnapshot is the state of learnedSpeeds. Jobs are in the order of arrival.
+type speedsSnapshot struct {
+	Types  []typeSpeed     `json:"types,omitempty"`
+	Jobs   int64           `json:"jobs,omitempty"`
+	Rounds medianSnapshot  `json:"rounds"`
+	Of     []speedSnapshot `json:"of"`
+}
+
+// speedSnapshot is what was measured of a job, and the times of its modes, by type, in the
+// order of its profile.
+type speedSnapshot struct {
+	Measured []measuredTimes `json:"measured,omitempty"`
+	Modes    []modeSnapshot  `json:"modes,omitempty"` // where they are not those of the profile
+}
+
+type modeSnapshot struct {
+	Type       int   `json:"type"`
+	DurationUs int64 `json:"duration_us"`
+}
+
+func (l *ListScheduler) speedsSnapshot() *speedsSnapshot {
+	ls := l.rule.speeds
+	s := &speedsSnapshot{Types: ls.types, Jobs: ls.jobs, Rounds: ls.rounds.snapshot(), Of: []speedSnapshot{}}
+	for _, j := range l.jobs {
+		of := speedSnapshot{Measured: j.measured}
+		for _, m := range j.modes {
+			if m.durationUs != l.givenUs(j, m.gpuType) {
+				of.Modes = append(of.Modes, modeSnapshot{m.gpuType, m.durationUs})
+			}
+		}
+		s.Of = append(s.Of, of)
+	}
+	return s
+}
+
+// restoreSpeeds takes the state of speeds, nil where the version of the snapshot had none;
+// false says that the snapshot contradicts itself.
+func (l *ListScheduler) restoreSpeeds(s *speedsSnapshot) bool {
+	ls := l.rule.speeds
+	if s == nil {
+		for _, j := range l.jobs {
+			ls.arrived(l, j)
+		}
+		return true
+	}
+	if len(s.Types) > len(l.types) || s.Jobs < 0 || len(s.Of) != len(l.jobs) || !ls.rounds.restore(&s.Rounds) {
+		return false
+	}
+	ls.types, ls.jobs = s.Types, s.Jobs
+	for _, x := range s.Types {
+		if x.Sum < 0 || x.Count < 0 {
+			return false
+		}
+	}
+	for i, of := range s.Of {
+		j := l.jobs[i]
+		for _, m := range of.Measured {
+			if m.Type < 0 || m.Type >= len(l.types) || len(m.Us) == 0 || len(m.Us) > measuredRounds ||
+				slices.ContainsFunc(m.Us, func(us int64) bool { return us <= 0 || us > hare.MaxExact }) {
+				return false
+			}
+		}
+		j.measured = of.Measured
+		for _, m := range of.Modes {
+			at := slices.IndexFunc(j.modes, func(x mode) bool { return x.gpuType == m.Type })
+			if at < 0 || m.DurationUs <= 0 || m.DurationUs > hare.MaxExact {
+				return false
+			}
+			j.modes[at].durationUs = m.DurationUs
+		}
+		l.sortModes(j.modes)
+	}
+	return true
+}

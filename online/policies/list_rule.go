@@ -1,0 +1,95 @@
+package policies
+
+import (
+	"encoding/json"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/placement"
+)
+
+// Rule is what makes one list scheduler differ from another: the order of the jobs, and
+// how long a job keeps its GPUs. Only Priority is required.
+type Rule struct {
+	// Name is the name of the policy, for status and snapshots.
+	Name string
+	// Hold is the least time for which a job keeps its GPUs: Relaxed means compute alone,
+	// Gang a round on GPUs that start together, Rigid until the job ends. The sync of the
+	// job counts where it asks for more. A job whose own sync is relaxed mixes types
+	// where no type has enough GPUs for a round. Its tasks start one by one where all
+	// types together do not have enough GPUs, and for the rest of a round that lost a GPU.
+	Hold hare.Sync
+	// TypesByName takes GPU types in the order of their names; otherwise a job tries
+	// the fastest type first.
+	TypesByName bool
+	// Strict stops at the first job that does not fit; otherwise later jobs pass that job.
+	Strict bool
+	// Backfill reserves GPUs for the first job that does not fit, and lets other jobs pass
+	// only where they do not delay the first job (EASY). Backfill needs Rounds or
+	// LearnSizes.
+	Backfill bool
+	// Priority orders the jobs that wait, the least first; ties go by arrival. Priority
+	// must not change the state.
+	Priority func(*ListScheduler, *JobState) float64
+	// Rounds are the rounds of each job, by its ID, for policies that know sizes.
+	Rounds map[string]int64
+	// LearnSizes lets JobState.RoundsLeft be what is believed of a job whose rounds are not
+	// known: from jobs that ended, and from how long the job has run. A job never has
+	// fewer than one round left then, so that a job that outlives what was believed of it
+	// goes on. Where no speed is known, RoundUs is that of the other jobs.
+	LearnSizes bool
+
+	// review is called for each waiting job before its priority; nil does nothing.
+	review func(*ListScheduler, *JobState)
+	// plan is called with all waiting jobs before review; nil does nothing.
+	plan func(*ListScheduler, []*JobState)
+	// started is called before a job starts tasks on GPUs of a type; nil does nothing.
+	started func(l *ListScheduler, j *JobState, gpuType int)
+	// prepare is called before a schedule, and where recorded decisions are adopted instead
+	// of one; nil does nothing.
+	prepare func(*ListScheduler)
+	// assign replaces the choice by priorities; nil does not.
+	assign func(*ListScheduler)
+	// after is called after a schedule, and where recorded decisions were adopted instead of one; nil does
+	// nothing.
+	after func(*ListScheduler)
+	// left is called when a job ends or is cancelled, and resized when a job arrives or
+	// GPUs join or leave; nil does nothing.
+	left    func(l *ListScheduler, j *JobState, ended bool)
+	resized func(*ListScheduler)
+	// version, where it is not nil, promises that Priority depends on nothing but the job, its
+	// round and version's value, so that waiting jobs are kept in order. There must be no
+	// review, plan, Strict or Backfill.
+	version func() int64
+	// touched is called where a job begins or ceases to wait, to run or to be there, and where
+	// its GPUs change; nil does nothing.
+	touched func(*ListScheduler, *JobState)
+	// picks chooses the GPUs of a type for all tasks of a round, in the order of the tasks, where there is room
+	// for them; nil for the best fit. Where the rule has picks, the scheduler goes by nodes.
+	picks func(l *ListScheduler, j *JobState, gpuType int, avoid placement.Avoid) []int
+	// wake is when a tick would let the rule decide, or math.MaxInt64; nil means never.
+	wake func(*ListScheduler) int64
+	// sticky lets a job take the GPUs of its last round first.
+	sticky bool
+	// slowest is how many times slower than on the best type in service a round may be;
+	// zero or less means any.
+	slowest float64
+	// state gives what a rule keeps beside the scheduler's own state, for snapshots, and
+	// restore takes it, once jobs and GPUs are there; nil means that the rule keeps nothing.
+	state   func(*ListScheduler) any
+	restore func(l *ListScheduler, state json.RawMessage) bool
+	// thresholdsUs are the attained services after which jobs leave a queue, for status.
+	thresholdsUs []int64
+	// oneNode is Config.OneNode.
+	oneNode bool
+	// setup is how long a switch takes; nil means that the rule takes no account of it.
+	setup *setupTime
+	// speeds learns how long rounds take; nil goes by the profiles alone.
+	speeds *learnedSpeeds
+	// guard is the guard against starvation; the zero value means none.
+	guard guardRule
+	// opened is called with the cluster of a session that is opened; nil does nothing. What it makes must be
+	// part of the state.
+	opened func(*hare.Cluster) error
+	// parameters are those of the session, as JSON, for snapshots.
+	parameters []byte
+}

@@ -1,0 +1,473 @@
+package policies
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/placement"
+)
+
+// ListScheduler is list scheduling (Graham 1966) with a Rule: whenever GPUs are free, it
+// goes through the waiting jobs in the order of their priorities and starts each job
+// that fits. It keeps the state of jobs and GPUs and implements online.Policy and
+// online.Durable. A ListScheduler is not safe for concurrent use.
+//
+// A step costs O(jobs + GPUs) at worst, and O(log GPUs + width) where no GPU becomes
+// free. Without Rule.speeds the scheduler learns nothing from measured times; types on which a
+// job's speed is not given come after the others, by name. A task that fails starts again at once where
+// the job keeps its GPUs, with its whole round for gang and rigid jobs; otherwise the
+// task waits for its turn, as under HLAS.
+type ListScheduler struct {
+	rule      Rule
+	nowUs     int64
+	types     []string
+	typeOf    map[string]int
+	gpus      []gpuState
+	gpuOf     map[string]int
+	vacant    []int   // indices of gpus without a name, descending
+	free      [][]int // by type, ascending
+	inService []int   // by type
+	capacity  int64   // counts changes of inService
+	jobs      []*JobState
+	jobOf     map[string]*JobState
+	serial    int
+	changed   bool // whether a start may be possible since the last schedule
+	out       []hare.Decision
+	queue     priorityQueue
+	reserved  reservation
+	waiting   waitingJobs
+	belief    *sizeBelief // nil without Rule.LearnSizes
+	typicalUs int64       // RoundUs where no speed is known, with Rule.LearnSizes; 0 until it is asked for
+	guard     guard
+
+	described  placement.Described
+	placedJobs int              // jobs with rules about nodes
+	nodes      *placement.Nodes // nil where there are none; see arriveOnNodes
+	onNodes    nodeReservation
+	quotas     []hare.Quota // see online.WithQuota
+	onQuotas   map[int32]quotaReservation
+	levelJobs  int   // jobs with times that go by the spread
+	spreadAt   int64 // capacity at the last expectSpreads
+}
+
+var (
+	_ online.Durable    = (*ListScheduler)(nil)
+	_ online.Observable = (*ListScheduler)(nil)
+	_ online.Waker      = (*ListScheduler)(nil)
+)
+
+// gpuState is the state of one GPU; a vacant slot has no name.
+type gpuState struct {
+	name      string
+	gpuType   int
+	node      int // node in the initial cluster; a GPU that joined later has a number of its own
+	inService bool
+	initial   bool      // whether the GPU is of the initial cluster and keeps its index
+	job       *JobState // the job that holds the GPU, or nil
+	task      int64     // the task that has started on the GPU and not ended, or −1
+	lead      bool      // whether the GPU is the first of a task; only where nodes matter
+	sinceUs   int64     // the start of that task
+	// user is the number of the job that began on the GPU last since the GPU came into
+	// service, or −1, and switched whether it was another job before the task.
+	user     int
+	switched bool
+}
+
+// newOpened is NewListScheduler for a rule that goes by what the cluster has.
+func newOpened(cluster *hare.Cluster, r Rule) (*ListScheduler, error) {
+	if r.opened != nil {
+		if err := r.opened(cluster); err != nil {
+			return nil, err
+		}
+	}
+	return NewListScheduler(cluster, r), nil
+}
+
+// NewListScheduler makes a scheduler for a valid cluster. GPUs without windows of
+// service and without work are in service at once; the others when they join.
+func NewListScheduler(cluster *hare.Cluster, r Rule) *ListScheduler {
+	l := &ListScheduler{rule: r, typeOf: map[string]int{}, gpuOf: map[string]int{}, jobOf: map[string]*JobState{}}
+	if r.LearnSizes {
+		l.belief = &sizeBelief{}
+	}
+	if cluster == nil {
+		return l
+	}
+	l.described.SetTopology(cluster.Topology)
+	var types []string
+	for _, n := range cluster.Nodes {
+		for _, g := range n.GPUs {
+			types = append(types, g.Type)
+		}
+	}
+	slices.Sort(types)
+	for _, t := range slices.Compact(types) {
+		l.addType(t)
+	}
+	for node, n := range cluster.Nodes {
+		l.described.Set(&cluster.Nodes[node])
+		at := 0
+		for _, g := range n.GPUs {
+			for range g.Count {
+				i := l.addGPU(n.Name+"/"+strconv.Itoa(at), l.typeOf[g.Type])
+				l.gpus[i].initial, l.gpus[i].node = true, node
+				at++
+				if n.Windows == nil && len(n.Busy) == 0 {
+					l.enterService(i)
+				}
+			}
+		}
+	}
+	return l
+}
+
+func (l *ListScheduler) addType(name string) int {
+	t := len(l.types)
+	l.types = append(l.types, name)
+	l.typeOf[name] = t
+	l.free, l.inService = append(l.free, nil), append(l.inService, 0)
+	return t
+}
+
+// addGPU makes a GPU known, out of service, in the least vacant slot.
+func (l *ListScheduler) addGPU(name string, gpuType int) int {
+	i := len(l.gpus)
+	if n := len(l.vacant); n > 0 {
+		i = l.vacant[n-1]
+		l.vacant = l.vacant[:n-1]
+	} else {
+		l.gpus = append(l.gpus, gpuState{})
+	}
+	l.gpus[i] = gpuState{name: name, gpuType: gpuType, node: -1 - i, task: -1, user: -1}
+	l.gpuOf[name] = i
+	return i
+}
+
+// Step is online.Policy.Step: events one by one, each with its decisions.
+func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	l.out = l.out[:0]
+	for i := range events {
+		if err := l.apply(nowUs, &events[i]); err != nil {
+			return l.out, &online.RefusedError{Index: i, Err: err}
+		}
+		before := len(l.out)
+		l.noteArrival(&events[i])
+		if l.changed {
+			l.changed = false
+			l.prepare()
+			l.guardDue()
+			l.guardStart()
+			if l.rule.assign != nil {
+				l.rule.assign(l)
+			} else {
+				l.schedule()
+			}
+			l.guardShow()
+			l.openQuotas()
+			l.makePromise()
+			l.afterSchedule()
+		}
+		l.guardWaits()
+		l.guard.settled = l.guard.settled && len(l.out) == before
+	}
+	return l.out, nil
+}
+
+// noteArrival notes whether an event says no more than that a job arrived, which waits.
+func (l *ListScheduler) noteArrival(e *hare.Event) {
+	g := &l.guard
+	if e.Type != hare.EventJobArrived || e.Arrived.Progress != nil {
+		g.settled, g.arrived = false, g.arrived[:0]
+	} else if g.settled {
+		g.arrived = append(g.arrived, l.jobOf[e.Arrived.ID])
+	}
+}
+
+// WakeUs is online.Waker.WakeUs. Only rules that say so want ticks.
+func (l *ListScheduler) WakeUs() int64 {
+	if l.rule.wake == nil {
+		return math.MaxInt64
+	}
+	return l.rule.wake(l)
+}
+
+func (l *ListScheduler) afterSchedule() {
+	if l.rule.after != nil {
+		l.rule.after(l)
+	}
+}
+
+func (l *ListScheduler) prepare() {
+	l.expectSpreads()
+	if l.belief != nil {
+		l.belief.learn(l)
+		l.typicalUs = 0
+	}
+	if l.rule.prepare != nil {
+		l.rule.prepare(l)
+	}
+}
+
+// modesOf lists the types that a job may use, in the order in which it tries them.
+func (l *ListScheduler) modesOf(j *JobState) []mode {
+	var modes []mode
+	for i, p := range j.spec.On {
+		if t, ok := l.typeOf[p.Type]; ok {
+			m := mode{t, p.ComputeUs, p.ComputeUs + j.givenSyncUs(i)}
+			if p.ComputeUs == 0 {
+				m.durationUs = 0
+			}
+			modes = append(modes, m)
+		}
+	}
+	l.sortModes(modes)
+	return modes
+}
+
+// sortModes puts modes in the order in which a job tries them.
+func (l *ListScheduler) sortModes(modes []mode) {
+	slices.SortStableFunc(modes, func(a, b mode) int {
+		byName := strings.Compare(l.types[a.gpuType], l.types[b.gpuType])
+		switch {
+		case l.rule.TypesByName:
+			return byName
+		case (a.durationUs == 0) != (b.durationUs == 0):
+			return cmp.Compare(b.durationUs, a.durationUs)
+		}
+		return cmp.Or(cmp.Compare(a.durationUs, b.durationUs), byName)
+	})
+}
+
+// enterService puts a known GPU in service, free.
+func (l *ListScheduler) enterService(g int) {
+	l.guardResized()
+	x := &l.gpus[g]
+	x.inService, x.user, x.switched = true, -1, false
+	l.inService[x.gpuType]++
+	l.capacity++
+	l.waiting.stale = true
+	if l.nodes != nil {
+		l.nodes.Join(g, x.gpuType, l.described.Of(x.name))
+	}
+	l.markFree(g)
+}
+
+// release takes a GPU from the job that holds it and frees it.
+func (l *ListScheduler) release(g int) {
+	x := &l.gpus[g]
+	i := slices.Index(x.job.gpus, g)
+	if l.nodes != nil {
+		l.nodes.Free(g)
+		x.job.spread.held = 0
+		if x.lead {
+			l.nodes.Hold(g, x.job.shape, -1)
+		}
+	}
+	x.lead = false
+	x.job.gpus = slices.Delete(x.job.gpus, i, i+1)
+	if l.rule.touched != nil {
+		l.rule.touched(l, x.job)
+	}
+	x.job, x.task = nil, -1
+	l.markFree(g)
+}
+
+func (l *ListScheduler) releaseAll(j *JobState) {
+	for len(j.gpus) > 0 {
+		l.release(j.gpus[len(j.gpus)-1])
+	}
+}
+
+func (l *ListScheduler) markFree(g int) {
+	t := l.gpus[g].gpuType
+	at, _ := slices.BinarySearch(l.free[t], g)
+	l.free[t] = slices.Insert(l.free[t], at, g)
+	l.changed = true
+}
+
+// hold hands a free GPU of a type, by its place among the free ones, to a job.
+func (l *ListScheduler) hold(j *JobState, gpuType, at int) int {
+	g := l.free[gpuType][at]
+	l.free[gpuType] = slices.Delete(l.free[gpuType], at, at+1)
+	l.gpus[g].job = j
+	if l.nodes != nil {
+		l.nodes.Take(g)
+		j.spread.held = 0
+		if l.gpus[g].lead = len(j.gpus)%j.taskGPUs() == 0; l.gpus[g].lead {
+			l.nodes.Hold(g, j.shape, 1)
+		}
+	}
+	j.gpus = append(j.gpus, g)
+	return g
+}
+
+// start begins the job's next task on a GPU that it holds.
+func (l *ListScheduler) start(j *JobState, g int) {
+	task := j.nextTask()
+	if len(j.redo) > 0 {
+		j.redo = j.redo[1:]
+	} else {
+		j.next++
+	}
+	x := &l.gpus[g]
+	x.task, x.sinceUs = task, l.nowUs
+	if x.switched = x.user >= 0 && x.user != j.serial; x.switched {
+		l.loseGPU(x.user)
+	}
+	x.user = j.serial
+	if j.spec.GPUsPerTask > 1 {
+		l.startOthers(j, g)
+	}
+	j.promise = nil
+	if j.startedUs < 0 {
+		j.startedUs = l.nowUs
+	}
+	l.activate(j, 1)
+	l.touch(j)
+	l.emit(hare.DecisionStart, j, task, x.name, l.othersOf(j, g))
+}
+
+func (l *ListScheduler) emit(t hare.DecisionType, j *JobState, task int64, gpu string, others hare.OtherGPUs) {
+	l.out = append(l.out, hare.Decision{Type: t, Job: j.spec.ID, Round: j.round, Task: task, GPU: gpu, Others: others,
+		AtUs: l.nowUs})
+}
+
+// activate counts tasks that run, and the time of running and waiting.
+func (l *ListScheduler) activate(j *JobState, by int64) {
+	if j.active == 0 || j.active+by == 0 {
+		if j.active == 0 {
+			j.waitedUs += l.nowUs - j.sinceUs
+		} else {
+			j.executedUs += l.nowUs - j.sinceUs
+			j.totalUs += l.nowUs - j.sinceUs
+		}
+		if j.active == 0 && by > 0 {
+			l.guardTurn(j, false)
+		}
+		j.sinceUs = l.nowUs
+		if j.active > 0 {
+			l.guardTurn(j, true)
+		}
+	}
+	j.active += by
+}
+
+// schedule starts what fits, in the order of the priorities.
+func (l *ListScheduler) schedule() {
+	if l.rule.version != nil {
+		l.scheduleWaiting()
+		return
+	}
+	if !l.prioritize() {
+		return
+	}
+	l.queue.init()
+	for len(l.queue) > 0 && l.anyFree() {
+		j := l.queue.pop()
+		for j.ready() > 0 && l.tryStart(j) {
+		}
+		switch {
+		case j.ready() == 0 || !l.fitsWhenEmpty(j):
+		case l.nodes != nil && (l.rule.Strict || l.rule.Backfill) && l.heldByQuota(j):
+		case l.rule.Strict:
+			return
+		case l.rule.Backfill && l.reserved.forJob == nil:
+			l.reserve(j)
+		}
+	}
+}
+
+// prioritize lists the jobs that wait and sets their priorities. It returns false where
+// no job can start.
+func (l *ListScheduler) prioritize() bool {
+	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
+	if !l.anyFree() {
+		return false
+	}
+	l.queue = l.queue[:0]
+	for _, j := range l.jobs {
+		if j.ready() > 0 {
+			l.queue = append(l.queue, j)
+		}
+	}
+	if len(l.queue) == 0 {
+		return false
+	}
+	if l.rule.plan != nil {
+		l.rule.plan(l, l.queue)
+	}
+	for _, j := range l.queue {
+		if l.rule.review != nil {
+			l.rule.review(l, j)
+		}
+		j.priority = l.rule.Priority(l, j)
+	}
+	return true
+}
+
+func (l *ListScheduler) anyFree() bool {
+	return slices.ContainsFunc(l.free, func(f []int) bool { return len(f) > 0 })
+}
+
+// NowUs is the time of the current event.
+func (l *ListScheduler) NowUs() int64 { return l.nowUs }
+
+// Jobs is how many jobs have arrived and not ended.
+func (l *ListScheduler) Jobs() int { return len(l.jobs) }
+
+// GPUs is how many GPUs are in service.
+func (l *ListScheduler) GPUs() int {
+	n := 0
+	for _, of := range l.inService {
+		n += of
+	}
+	return n
+}
+
+// RoundUs is how long a round of a job takes on the fastest type that is in service
+// and wide enough, or on the fastest type of all where none is. Where no speed is known,
+// it is 0, or with Rule.LearnSizes the mean of the jobs that are there.
+func (l *ListScheduler) RoundUs(j *JobState) int64 {
+	least, any := int64(0), int64(0)
+	for _, m := range j.modes {
+		if m.durationUs == 0 {
+			continue
+		}
+		if any == 0 || m.durationUs < any {
+			any = m.durationUs
+		}
+		if l.most(j, m.gpuType) >= j.spec.Tasks && (least == 0 || m.durationUs < least) {
+			least = m.durationUs
+		}
+	}
+	switch {
+	case least > 0:
+		return least
+	case any > 0:
+		return any
+	}
+	if l.typicalUs == 0 && l.belief != nil {
+		l.typicalUs = l.meanRoundUs() // mostly nobody asks, and it takes O(jobs)
+	}
+	return l.typicalUs
+}
+
+// meanRoundUs is the mean time of a round over the jobs that are there, each on its
+// fastest type, or 1 s where no speed is known. It takes O(jobs).
+func (l *ListScheduler) meanRoundUs() int64 {
+	sum, n := int64(0), int64(0)
+	for _, j := range l.jobs {
+		if us := j.fastestUs(); us > 0 {
+			sum, n = min(sum+us, hare.MaxExact), n+1
+		}
+	}
+	if n == 0 {
+		return 1e6
+	}
+	return max(1, sum/n)
+}

@@ -1,0 +1,175 @@
+package policies
+
+import (
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// holding says for how long a job keeps its GPUs, by the rule and the GPUs in service, and
+// whether its rounds may mix types.
+func (l *ListScheduler) holding(j *JobState) (hold hare.Sync, mix bool) {
+	hold = max(j.spec.Sync, l.rule.Hold)
+	if hold == hare.Relaxed || j.spec.Sync != hare.Relaxed {
+		return hold, j.spec.Mix
+	}
+	all, widest := l.room(j)
+	if int64(all) < j.spec.Tasks {
+		return hare.Relaxed, true
+	}
+	return hold, int64(widest) < j.spec.Tasks
+}
+
+// room is how many tasks of a job GPUs in service have room for at once, in all and on one type.
+func (l *ListScheduler) room(j *JobState) (all, widest int) {
+	for _, m := range j.modes {
+		n := int(l.most(j, m.gpuType))
+		all += n
+		widest = max(widest, n)
+	}
+	if l.nodes != nil {
+		all = int(l.mostTogether(j))
+	}
+	return all, widest
+}
+
+// fitsWhenEmpty says whether the job's next start would find room if all GPUs in
+// service were free.
+func (l *ListScheduler) fitsWhenEmpty(j *JobState) bool {
+	hold, mix := l.holding(j)
+	all, widest := l.room(j)
+	switch {
+	case hold == hare.Relaxed:
+		return all > 0
+	case mix:
+		return int64(all) >= j.spec.Tasks
+	}
+	return int64(widest) >= j.spec.Tasks
+}
+
+// tryStart starts one task of a job whose tasks start one by one, or a whole round of
+// another job. It says whether there was room.
+func (l *ListScheduler) tryStart(j *JobState) bool {
+	l.openRound(j)
+	n := j.spec.Tasks
+	if j.hold == hare.Relaxed {
+		n = 1
+	}
+	slowest := l.slowestUs(j)
+	for _, m := range j.modes {
+		if m.durationUs <= slowest && l.canUse(j, m, n) {
+			l.startOn(j, m, n)
+			return true
+		}
+	}
+	if j.hold == hare.Relaxed {
+		return false
+	}
+	_, mix := l.holding(j)
+	return mix && l.tryStartMixed(j)
+}
+
+// slowestUs is the longest that a round of a job may take by the rule.
+func (l *ListScheduler) slowestUs(j *JobState) int64 {
+	if l.rule.slowest <= 0 {
+		return math.MaxInt64
+	}
+	best := l.RoundUs(j)
+	if best == 0 {
+		return math.MaxInt64
+	}
+	return int64(min(l.rule.slowest*float64(best), 1<<62))
+}
+
+// openRound decides, before the first start of a round, how long the round keeps its GPUs.
+func (l *ListScheduler) openRound(j *JobState) {
+	if j.next == 0 && len(j.redo) == 0 {
+		j.hold, _ = l.holding(j)
+	}
+}
+
+// tryStartMixed starts a round on GPUs of several types, the first mode first.
+func (l *ListScheduler) tryStartMixed(j *JobState) bool {
+	if l.nodes != nil {
+		return l.tryStartMixedOnNodes(j)
+	}
+	left, extra := j.spec.Tasks, l.reserved.extra
+	counts := make([]int64, len(j.modes))
+	for i, m := range j.modes {
+		n := min(left, int64(len(l.free[m.gpuType])))
+		if l.delaysReserved(j, m) {
+			n = min(n, extra)
+			extra -= n
+		}
+		counts[i] = n
+		left -= n
+	}
+	if left > 0 {
+		return false
+	}
+	for i, m := range j.modes {
+		l.startOn(j, m, counts[i])
+	}
+	return true
+}
+
+// canUse says whether n GPUs of a type are free for a job, and not reserved for
+// another.
+func (l *ListScheduler) canUse(j *JobState, m mode, n int64) bool {
+	if int64(len(l.free[m.gpuType])) < n || j.onlyType >= 0 && j.onlyType != m.gpuType {
+		return false
+	}
+	if l.nodes != nil {
+		return l.nodes.Room(j.shape, m.gpuType, n, l.avoid(j, m)) >= n && l.quotasAllow(j, m, n)
+	}
+	return !l.delaysReserved(j, m) || l.reserved.extra >= n
+}
+
+// startOn starts the job's next n tasks on free GPUs of a type.
+func (l *ListScheduler) startOn(j *JobState, m mode, n int64) {
+	if l.nodes == nil && l.delaysReserved(j, m) {
+		l.reserved.extra -= n
+	}
+	if l.rule.started != nil && n > 0 {
+		l.rule.started(l, j, m.gpuType)
+	}
+	if l.nodes != nil {
+		l.useQuotas(j, m, n)
+		l.startGPUs(j, l.pick(j, m.gpuType, n, l.avoid(j, m)))
+		return
+	}
+	at := 0
+	if l.rule.oneNode && n > 1 {
+		at = l.bestFit(m.gpuType, n)
+	}
+	if l.rule.sticky {
+		for _, g := range j.last {
+			if place, free := slices.BinarySearch(l.free[m.gpuType], g); free && n > 0 {
+				l.start(j, l.hold(j, m.gpuType, place))
+				n--
+			}
+		}
+	}
+	for range n {
+		l.start(j, l.hold(j, m.gpuType, at))
+	}
+}
+
+// bestFit is the index of the first free GPU of the node that has the fewest free GPUs of
+// the type among the nodes with at least n, or 0 where no node has n. The cost is O(free
+// GPUs).
+func (l *ListScheduler) bestFit(gpuType int, n int64) int {
+	free, best, least := l.free[gpuType], 0, int64(0)
+	for from := 0; from < len(free); {
+		to := from
+		for to < len(free) && l.gpus[free[to]].node == l.gpus[free[from]].node {
+			to++
+		}
+		if have := int64(to - from); have >= n && (least == 0 || have < least) {
+			best, least = from, have
+		}
+		from = to
+	}
+	return best
+}

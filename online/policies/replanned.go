@@ -1,0 +1,156 @@
+package policies
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
+	"github.com/hare-sched/hare/relax"
+)
+
+// replanned orders the jobs that are there by a relaxation of them alone, which is made
+// anew at each arrival, end of a job and change of the GPUs. It is what a policy that
+// follows the relaxation of all jobs does in a session, where jobs to come are not known.
+//
+// [I] A job's size is what is believed; what jobs hold is not taken from the capacity;
+// relaxed jobs count as gangs. Jobs that the relaxation has no place for come last, by
+// arrival.
+type replanned struct {
+	averaged bool // whether all GPUs count as alike
+	due      bool
+}
+
+// hareInSessions is the rule of hare_paper for sessions: algorithm 1, which takes tasks in
+// the order of the relaxation, each to the GPU that is free first, fastest types first.
+func hareInSessions() Rule { return (&replanned{}).rule("hare_paper", hare.Relaxed) }
+
+// schedHomoInSessions is the rule of sched_homo for sessions.
+func schedHomoInSessions() Rule {
+	r := (&replanned{averaged: true}).rule("sched_homo", hare.Rigid)
+	r.TypesByName = true
+	return r
+}
+
+func (rp *replanned) rule(name string, hold hare.Sync) Rule {
+	return Rule{
+		Name: name, Hold: hold, LearnSizes: true,
+		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.planned },
+		prepare:  rp.prepare,
+		left:     func(*ListScheduler, *JobState, bool) { rp.due = true },
+		resized:  func(*ListScheduler) { rp.due = true },
+		state:    rp.encode, restore: rp.decode,
+	}
+}
+
+// Limits of a relaxation in a session.
+const (
+	// maxReplanned is the most jobs of one relaxation: the first by weighted shortest time.
+	maxReplanned = 200
+	// unplanned is JobState.planned of jobs without a place. Jobs beyond maxReplanned come
+	// before them.
+	unplanned = math.MaxFloat64
+)
+
+// prepare orders the jobs where something has changed.
+func (rp *replanned) prepare(l *ListScheduler) {
+	if !rp.due {
+		return
+	}
+	rp.due = false
+	jobs := slices.Clone(l.jobs)
+	for _, j := range jobs {
+		j.planned = unplanned / 2 * (1 - float64(j.spec.WeightMicro)/(float64(j.spec.WeightMicro)+
+			float64(j.RoundsLeft())*float64(l.RoundUs(j))*float64(j.spec.Tasks)))
+	}
+	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(a.planned, b.planned) })
+	if len(jobs) > maxReplanned {
+		jobs = jobs[:maxReplanned]
+	}
+	for _, j := range jobs {
+		j.planned = unplanned
+	}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
+	for t, n := range l.inService {
+		if n > 0 {
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: strconv.Itoa(t),
+				GPUs: []hare.TypeCount{{Type: l.types[t], Count: n}}})
+		}
+	}
+	var placed []*JobState
+	for _, j := range jobs {
+		if spec, ok := l.relaxable(j); ok {
+			inst.Jobs, placed = append(inst.Jobs, spec), append(placed, j)
+		}
+	}
+	if rp.averaged {
+		inst = averaged(inst)
+	}
+	if len(placed) == 0 || inst.Validate() != nil {
+		return
+	}
+	m := model.New(inst)
+	rel, err := relax.Run(context.Background(), m, relax.Config{Workers: 1, MaxLPs: -1, Cells: 24, Effort: 0.3})
+	if err != nil {
+		return
+	}
+	sums, items := make([]float64, len(placed)), make([]float64, len(placed))
+	for _, it := range greedy.Order(m, rel, "relaxation") {
+		sums[it.Job] += it.Key
+		items[it.Job]++
+	}
+	for i, j := range placed {
+		if items[i] > 0 {
+			j.planned = sums[i] / items[i]
+		}
+	}
+}
+
+// relaxable is a job as a relaxation has it; false where no GPUs in service of known
+// speed are enough for a round.
+func (l *ListScheduler) relaxable(j *JobState) (hare.Job, bool) {
+	_, mix := l.holding(j)
+	out := hare.Job{ID: strconv.Itoa(j.serial), WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks,
+		Sync: max(hare.Gang, j.spec.Sync), Rounds: j.RoundsLeft()}
+	out.Mix = mix && out.Sync == hare.Gang
+	all, widest := int64(0), int64(0)
+	for _, m := range j.modes {
+		if n := int64(l.inService[m.gpuType]); n > 0 && m.durationUs > 0 {
+			all, widest = all+n, max(widest, n)
+			out.On = append(out.On, hare.Profile{Type: l.types[m.gpuType], ComputeUs: m.durationUs})
+		}
+	}
+	return out, widest >= out.Tasks || out.Mix && all >= out.Tasks
+}
+
+// replannedSnapshot is the state of replanned. Keys are JobState.planned of the jobs in
+// the order of arrival.
+type replannedSnapshot struct {
+	Due  bool      `json:"due"`
+	Keys []float64 `json:"keys"`
+}
+
+func (rp *replanned) encode(l *ListScheduler) any {
+	s := replannedSnapshot{Due: rp.due}
+	for _, j := range l.jobs {
+		s.Keys = append(s.Keys, j.planned)
+	}
+	return s
+}
+
+func (rp *replanned) decode(l *ListScheduler, state json.RawMessage) bool {
+	var s replannedSnapshot
+	if decodeState(state, &s) != nil || len(s.Keys) != len(l.jobs) {
+		return false
+	}
+	rp.due = s.Due
+	for i, j := range l.jobs {
+		j.planned = s.Keys[i]
+	}
+	return true
+}

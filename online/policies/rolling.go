@@ -1,0 +1,478 @@
+package policies
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/planner"
+)
+
+// RollingConfig tunes NewRolling. The zero value is good.
+type RollingConfig struct {
+	// Rounds are the rounds of each job by its ID, where sizes are known; nil means that
+	// the policy learns sizes from jobs that end.
+	Rounds map[string]int64
+	// Work limits each plan.
+	Work planner.Work
+	// MigrationUs is what a plan charges a job for leaving the type that the job last ran
+	// on, in microseconds; zero means 60 s or, where that is longer, a round on the job's
+	// fastest type, and a negative number means nothing.
+	MigrationUs int64
+	// SwitchUs is what a GPU loses when it begins another job, in microseconds. Zero means
+	// that the policy measures it, and a negative number nothing.
+	SwitchUs int64
+	// Guard is the guard against starvation.
+	Guard GuardConfig
+	// Seed is of the search.
+	Seed int64
+	// Aside says that the policy's host makes the plans, by Ask and Take. Otherwise Step
+	// makes a plan whenever one is due, and Ask asks for none.
+	Aside bool
+	// MaxAgeUs is for plans that are made aside: how long the last plan is followed after a
+	// change that the plan has not seen, in microseconds. Then hgittins decides until the
+	// next plan. Zero means 60 s.
+	MaxAgeUs int64
+	// PlanEveryUs is for plans that are made aside: the time of the session for each plan,
+	// in microseconds. As many as planBurst plans may follow each other at once after a
+	// time with fewer. Zero means 1 s, and a negative number makes a plan at each change.
+	PlanEveryUs int64
+	// WaitForPlan is for plans that are made aside, and for sessions whose starts are hard to undo:
+	// while a plan is due and may be made by PlanEveryUs, nothing starts, until MaxAgeUs has passed.
+	// Only what the guard is due to start does.
+	WaitForPlan bool
+
+	name string // "" means rolling
+}
+
+// Rolling is the policy rolling. It is a ListScheduler whose plans its host may make
+// aside.
+type Rolling struct {
+	*ListScheduler
+	rolling *rolling
+}
+
+var (
+	_ online.Planned    = (*Rolling)(nil)
+	_ online.Observable = (*Rolling)(nil)
+)
+
+// NewRolling plans all jobs that are there at each arrival, end and change of GPUs, as if
+// nobody else came, and follows the plan by GPU type and order, not by GPU and time. The
+// cluster must be valid.
+//
+// A job's size is the mean residual of the Kaplan-Meier estimate over the jobs that have
+// ended; see sizeBelief. A job that cannot start where the plan has it next keeps the GPUs
+// that it needs from jobs that come after it in the plan, unless those end before it is
+// expected to start (EASY backfill). A job may run a round elsewhere than the plan says
+// if that round ends before the job's own turn.
+//
+// With RollingConfig.Aside the last plan holds until the next one is taken. Jobs that
+// have come since stand by weighted shortest time at the plan's prices. Without a plan,
+// and when the plan is too old, the policy decides as hgittins does.
+func NewRolling(cluster *hare.Cluster, cfg RollingConfig) *Rolling {
+	r := newRolling(cfg)
+	return &Rolling{NewListScheduler(cluster, r.rule()), r}
+}
+
+// Defaults of RollingConfig.
+const (
+	defaultMigrationUs = 60e6
+	defaultMaxAgeUs    = 60e6
+	// rollingKappa is GuardConfig.Kappa, as hgittins has it. With 16 the guard lets wide gangs
+	// wait so long among many short jobs that the mean suffers (docs/inside/online-theory.md).
+	rollingKappa = 8
+	// defaultPlanEveryUs limits how fast the log of a session grows by its plans.
+	defaultPlanEveryUs = 1e6
+	planBurst          = 10
+)
+
+// maxSwitchUs is the longest switch that a session may state: a day.
+const maxSwitchUs = 24 * 3600e6
+
+func newRolling(cfg RollingConfig) *rolling {
+	if cfg.MaxAgeUs == 0 {
+		cfg.MaxAgeUs = defaultMaxAgeUs
+	}
+	if cfg.PlanEveryUs == 0 {
+		cfg.PlanEveryUs = defaultPlanEveryUs
+	}
+	if cfg.name == "" {
+		cfg.name = "rolling"
+	}
+	if cfg.Guard.Kappa == 0 {
+		cfg.Guard.Kappa = rollingKappa
+	}
+	r := &rolling{cfg: cfg, belief: &sizeBelief{}, setup: newSetupTime(cfg.SwitchUs)}
+	r.fallback = HGittinsConfig{}.ruleWith(r.belief)
+	return r
+}
+
+func (r *rolling) rule() Rule {
+	rule := Rule{
+		Name: r.cfg.name, Hold: hare.Gang, Rounds: r.cfg.Rounds, sticky: true,
+		Priority: r.priority,
+		prepare:  r.prepare, assign: r.assign, left: r.left,
+		touched: r.index.touch,
+		resized: func(l *ListScheduler) { r.changed(l) },
+		state:   r.encode, restore: r.decode,
+		guard: r.cfg.Guard.rule(r.belief, false), setup: &r.setup, speeds: &r.speeds,
+	}
+	if r.cfg.Aside {
+		rule.version = r.fallback.version
+	}
+	return rule
+}
+
+// rolling is the state beyond that of list scheduling. The rows of the plan are the jobs'
+// claims.
+type rolling struct {
+	cfg      RollingConfig
+	belief   *sizeBelief
+	fallback Rule // hgittins, with the same belief
+	// changes counts arrivals, ends of jobs, and GPUs that join or leave. A plan is due
+	// where the last one has not seen all of them.
+	changes int64
+	unseen  changeTimes // of the changes that the plan has not seen; for plans made aside
+	plan    followedPlan
+	// pacedUs is until when the plans that were taken would have lasted, one for each
+	// PlanEveryUs: the theoretical arrival time of the generic cell rate algorithm (ITU-T
+	// I.371).
+	pacedUs int64
+	// fresh says that a plan was taken, and that no event has come since.
+	fresh bool
+	index turnIndex
+
+	setup  setupTime
+	speeds learnedSpeeds
+
+	// Those below are of one call of assign.
+	l        *ListScheduler
+	free     []int64 // GPUs of each type
+	reserved []gpuReservation
+	onNodes  nodeReservation
+	noRoom   map[needOnNodes][]tasksUntil // of this assignment
+}
+
+// followedPlan is what the policy keeps of the last plan beside the claims.
+type followedPlan struct {
+	number   int64 // the changes that the plan has seen; 0 where there is no plan yet
+	madeUs   int64 // the time of its question
+	arrivals int64 // jobs that had arrived by then
+	value    hare.Amount
+	bound    hare.Amount
+	// prices are nil where there were none. Their times are after madeUs, and each row is
+	// of a type of pricedTypes.
+	prices      *hare.Relaxation
+	pricedTypes []int
+}
+
+// claim is a job's part of the plan. Times are absolute, and rounds count from the job's
+// first.
+type claim struct {
+	rows []planner.Row // at least one
+	at   int           // the row of the next round when it was last asked for
+}
+
+// nextRow is the row of the plan for the round of a job that waits, or for the one after
+// the round that runs; nil where the plan has none. The last row is for all later rounds.
+func (j *JobState) nextRow() *planner.Row {
+	c := j.claim
+	if c == nil {
+		return nil
+	}
+	next := j.nextRound()
+	for c.at > 0 && c.rows[c.at].Round > next { // the round that ran was lost
+		c.at--
+	}
+	for c.at < len(c.rows)-1 && c.rows[c.at].Round+c.rows[c.at].Rounds <= next {
+		c.at++
+	}
+	return &c.rows[c.at]
+}
+
+// nextRound is the round that starts next.
+func (j *JobState) nextRound() int64 {
+	if len(j.gpus) > 0 {
+		return j.round + 1
+	}
+	return j.round
+}
+
+func (r *rolling) left(l *ListScheduler, j *JobState, ended bool) {
+	r.changed(l)
+	r.belief.observe(j, ended)
+}
+
+// changed takes note of a change that makes a plan due.
+func (r *rolling) changed(l *ListScheduler) {
+	r.changes++
+	if r.cfg.Aside {
+		r.unseen.add(r.changes, l.nowUs)
+	}
+}
+
+// due reports whether something has changed since the plan's question.
+func (r *rolling) due() bool { return r.changes > r.plan.number }
+
+// paced reports whether a plan may be made at a time by RollingConfig.PlanEveryUs.
+func (r *rolling) paced(nowUs int64) bool {
+	return r.cfg.PlanEveryUs < 0 || r.plan.number == 0 || nowUs >= r.pacedUs-(planBurst-1)*r.cfg.PlanEveryUs
+}
+
+// pace counts a plan whose question was asked at a time.
+func (r *rolling) pace(askedUs int64) {
+	if r.cfg.PlanEveryUs > 0 {
+		r.pacedUs = min(max(r.pacedUs, askedUs)+r.cfg.PlanEveryUs, 2*hare.MaxExact)
+	}
+}
+
+// prepare makes a plan where one is due and no host makes it, and follows it.
+func (r *rolling) prepare(l *ListScheduler) {
+	r.fresh = false
+	if r.cfg.Aside {
+		r.belief.learn(l)
+		return
+	}
+	if !r.due() {
+		return
+	}
+	r.belief.learn(l)
+	q := r.question(l)
+	plan, err := q.make(context.Background())
+	if err != nil { // jobs run as far as they can without a plan
+		r.plan.number, r.plan.arrivals = q.number, q.arrivals
+		for _, j := range l.jobs {
+			j.claim = nil
+		}
+		r.index.makeStale()
+		return
+	}
+	r.follow(l, plan)
+}
+
+// priority is that of the plan, or of hgittins where that decides.
+func (r *rolling) priority(l *ListScheduler, j *JobState) float64 {
+	if r.fallsBack(l) {
+		return r.fallback.Priority(l, j)
+	}
+	if row := j.nextRow(); row != nil {
+		return float64(row.StartUs)
+	}
+	return math.Inf(1)
+}
+
+// fallsBack reports whether hgittins decides.
+func (r *rolling) fallsBack(l *ListScheduler) bool {
+	return r.cfg.Aside && (r.plan.number == 0 || r.tooOld(l))
+}
+
+// tooOld reports whether a change that the plan has not seen is older than RollingConfig.MaxAgeUs.
+func (r *rolling) tooOld(l *ListScheduler) bool {
+	sinceUs, ok := r.unseen.firstUs()
+	return ok && l.nowUs-sinceUs > r.cfg.MaxAgeUs
+}
+
+// waitsForPlan reports whether nothing starts because a plan is due. A plan that is due and may
+// not be made yet is not waited for: it would be asked for after a later event, and where nothing
+// starts there may be none.
+func (r *rolling) waitsForPlan(l *ListScheduler) bool {
+	return r.cfg.WaitForPlan && r.due() && r.paced(l.nowUs) && !r.tooOld(l)
+}
+
+// roundEndUs is when the round of a job that runs is expected to end, now or later.
+func (l *ListScheduler) roundEndUs(j *JobState) int64 { return max(l.nowUs, l.profiledEndUs(j)) }
+
+// profiledEndUs is when the round of a job that runs should end by its profile.
+func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
+	end, slowest := int64(0), int64(0)
+	for _, g := range j.gpus {
+		slowest = max(slowest, l.heldUs(j, l.gpus[g].gpuType))
+	}
+	if l.beganWithSwitch(j) {
+		slowest += l.rule.setup.us()
+	}
+	for _, g := range j.gpus {
+		end = max(end, l.gpus[g].sinceUs+slowest)
+	}
+	return end
+}
+
+// spanUs is how long some rounds take, or hare.MaxExact where that is longer.
+func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
+
+// parseRolling reads {"migration_s": 60, "switch_s": 10, "moves": 20000, "aside": true,
+// "max_age_s": 60, "plan_every_s": 1, "wait_for_plan": true, "guard": true, "kappa": 4, "fifo_slowdown": 1}, where
+// they differ from cfg.
+func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
+	form := struct {
+		MigrationS json.Number `json:"migration_s"`
+		SwitchS    json.Number `json:"switch_s"`
+		Moves      *int64      `json:"moves"`
+		Aside      bool        `json:"aside"`
+		MaxAgeS    json.Number `json:"max_age_s"`
+		PlanEveryS json.Number `json:"plan_every_s"`
+		Wait       bool        `json:"wait_for_plan"`
+		guardForm
+	}{}
+	if err := online.DecodeParameters(parameters, &form); err != nil {
+		return nil, err
+	}
+	if form.Wait && !form.Aside {
+		return nil, invalid("/wait_for_plan", "contradiction",
+			"rolling: wait_for_plan needs \"aside\": true, with which plans are made beside the session")
+	}
+	cfg.Aside, cfg.WaitForPlan = form.Aside, form.Wait
+	if form.guardForm != (guardForm{}) {
+		guard, err := form.guardForm.config("rolling")
+		if err != nil {
+			return nil, err
+		}
+		cfg.Guard = guard
+	}
+	for _, x := range []struct {
+		pointer string
+		text    json.Number
+		to      *int64
+	}{{"/migration_s", form.MigrationS, &cfg.MigrationUs}, {"/max_age_s", form.MaxAgeS, &cfg.MaxAgeUs}} {
+		if x.text == "" {
+			continue
+		}
+		us, err := positiveMicros(x.pointer, x.text)
+		if err != nil {
+			return nil, err
+		}
+		*x.to = us
+	}
+	if form.SwitchS != "" {
+		us, err := hare.ParseMicros(form.SwitchS.String())
+		if err != nil || us < 0 || us > maxSwitchUs {
+			return nil, invalid("/switch_s", "out_of_range", "%.60s must be from 0 to %s, with at most six decimals",
+				form.SwitchS, hare.FormatMicros(maxSwitchUs))
+		}
+		if cfg.SwitchUs = us; us == 0 {
+			cfg.SwitchUs = -1
+		}
+	}
+	if form.PlanEveryS != "" {
+		us, err := hare.ParseMicros(form.PlanEveryS.String())
+		if err != nil || us < 0 || us > maxPlanEveryUs {
+			return nil, invalid("/plan_every_s", "out_of_range",
+				"%.60s must be from 0 to %s, with at most six decimals", form.PlanEveryS, hare.FormatMicros(maxPlanEveryUs))
+		}
+		if cfg.PlanEveryUs = us; us == 0 {
+			cfg.PlanEveryUs = -1
+		}
+	}
+	if form.Moves != nil {
+		if *form.Moves < 0 || *form.Moves > 1e9 {
+			return nil, invalid("/moves", "out_of_range", "rolling: moves is %d: it must be from 0 to 1e9", *form.Moves)
+		}
+		if cfg.Work.Moves = *form.Moves; cfg.Work.Moves == 0 {
+			cfg.Work.Moves = -1
+		}
+	}
+	return newRolling(cfg), nil
+}
+
+// maxPlanEveryUs is the longest time for each plan, a day.
+const maxPlanEveryUs = 24 * 3600 * 1e6
+
+// rollingMaker makes the policy rolling for simulations and sessions.
+var rollingMaker = FromEvents{
+	New: func(cluster *hare.Cluster, cfg Config) (online.Durable, error) {
+		return NewRolling(cluster, cfg.Rolling), nil
+	},
+	Session: rollingSession(RollingConfig{}),
+}
+
+// rollingSession makes the policy for sessions whose parameters may replace those of cfg.
+func rollingSession(cfg RollingConfig) Session {
+	return Session{
+		Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
+			return withRolling(cfg, func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
+				return OpenListScheduler(cluster, parameters, rule)
+			})
+		},
+		Restore: func(snapshot []byte) (online.Durable, error) {
+			return withRolling(cfg, func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
+				return RestoreListScheduler(snapshot, rule)
+			})
+		},
+		Check: func(parameters []byte) error {
+			_, err := parseRolling(cfg, parameters)
+			return err
+		},
+	}
+}
+
+// withRolling makes a Rolling of the scheduler that made makes by the rule.
+func withRolling(cfg RollingConfig, made func(rule func(parameters []byte) (Rule, error)) (*ListScheduler, error)) (
+	online.Durable, error) {
+	var r *rolling
+	l, err := made(func(parameters []byte) (Rule, error) {
+		var err error
+		if r, err = parseRolling(cfg, parameters); err != nil {
+			return Rule{}, err
+		}
+		return r.rule(), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Rolling{l, r}, nil
+}
+
+// maxChangeTimes limits the memory of a changeTimes.
+const maxChangeTimes = 256
+
+// changeTimes are the times of the changes that a plan has not seen: those of the changes
+// from each Number on, up to the next one. Where there are many, the times of some are
+// those of changes before them.
+type changeTimes []changeTime
+
+type changeTime struct {
+	Number int64 `json:"number"`
+	AtUs   int64 `json:"at_us"`
+}
+
+func (ct *changeTimes) add(number, atUs int64) {
+	all := *ct
+	if n := len(all); n > 0 && all[n-1].AtUs == atUs {
+		return
+	}
+	if len(all) == maxChangeTimes {
+		for i := range maxChangeTimes / 2 {
+			all[i] = all[2*i]
+		}
+		all = all[:maxChangeTimes/2]
+	}
+	*ct = append(all, changeTime{number, atUs})
+}
+
+// see forgets all changes up to a number, of the last change at most.
+func (ct *changeTimes) see(number, last int64) {
+	all := *ct
+	if number >= last {
+		*ct = all[:0]
+		return
+	}
+	from := 0
+	for from+1 < len(all) && all[from+1].Number <= number+1 {
+		from++
+	}
+	all = slices.Delete(all, 0, from)
+	all[0].Number = number + 1
+	*ct = all
+}
+
+// firstUs is the time of the first change; false where there is none.
+func (ct changeTimes) firstUs() (int64, bool) {
+	if len(ct) == 0 {
+		return 0, false
+	}
+	return ct[0].AtUs, true
+}

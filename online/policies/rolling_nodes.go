@@ -1,0 +1,217 @@
+package policies
+
+import (
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare/online/placement"
+	"github.com/hare-sched/hare/online/planner"
+)
+
+// Where the scheduler goes by nodes, rolling plans on the sums of GPUs of each type, with gangs
+// as wide as all GPUs of their tasks, and follows the plan by type and order as elsewhere.
+// Places on nodes are found when a round starts, by best fit. For the first job in the order
+// of the plan that has no room, whole nodes are kept.
+
+// startOnNodes starts a round, or tasks, of a job that fits and is expected to hold its GPUs
+// until endUs.
+func (r *rolling) startOnNodes(j *JobState, types []planner.TypeCount, endUs int64) {
+	l := r.l
+	avoid := r.onNodes.avoid(endUs)
+	var gpus []int
+	if len(types) > 1 {
+		gpus = l.pickMixed(j, j.spec.Tasks, avoid)
+	} else {
+		gpus = l.pick(j, types[0].Type, types[0].Count/j.spec.TaskGPUs(), avoid)
+	}
+	if l.rule.started != nil {
+		for _, c := range types {
+			l.rule.started(l, j, c.Type)
+		}
+	}
+	for _, g := range gpus {
+		t := l.gpus[g].gpuType
+		r.free[t]--
+		if _, kept := r.onNodes[l.nodes.Node(g)]; !kept && r.reserved[t].made {
+			r.reserved[t].extra--
+		}
+	}
+	r.takeExtra(j, types, endUs)
+	l.startGPUs(j, gpus)
+}
+
+// needOnNodes are jobs whose tasks need the same of nodes with GPUs of a type.
+type needOnNodes struct {
+	shape   placement.Shape
+	gpuType int
+}
+
+// tasksUntil is a number of tasks that run until a time.
+type tasksUntil struct{ tasks, endUs int64 }
+
+// nodesHaveRoom reports whether nodes have room for the tasks of a job until endUs. During an assignment room only
+// becomes less, so that what had none has none: nodes are looked at once for jobs that need the same.
+func (r *rolling) nodesHaveRoom(j *JobState, c planner.TypeCount, endUs int64) bool {
+	need, n := needOnNodes{j.shape, c.Type}, c.Count/j.spec.TaskGPUs()
+	for _, f := range r.noRoom[need] {
+		if n >= f.tasks && endUs >= f.endUs {
+			return false
+		}
+	}
+	if r.l.nodes.Room(j.shape, c.Type, n, r.onNodes.avoid(endUs)) >= n {
+		return true
+	}
+	if r.noRoom == nil {
+		r.noRoom = map[needOnNodes][]tasksUntil{}
+	}
+	failed := slices.DeleteFunc(r.noRoom[need], func(f tasksUntil) bool { return f.tasks >= n && f.endUs >= endUs })
+	r.noRoom[need] = append(failed, tasksUntil{n, endUs})
+	return false
+}
+
+// startMixedOnNodes starts a round on GPUs of several types where they fit.
+func (r *rolling) startMixedOnNodes(j *JobState) {
+	var all, types []planner.TypeCount
+	for _, m := range j.modes {
+		all = append(all, planner.TypeCount{Type: m.gpuType, Count: j.width()})
+	}
+	endUs := r.endUs(j, all)
+	for _, g := range r.l.pickMixed(j, j.spec.Tasks, r.onNodes.avoid(endUs)) {
+		t := r.l.gpus[g].gpuType
+		at := slices.IndexFunc(types, func(c planner.TypeCount) bool { return c.Type == t })
+		if at < 0 {
+			at = len(types)
+			types = append(types, planner.TypeCount{Type: t})
+		}
+		types[at].Count++
+	}
+	if len(types) > 0 {
+		r.l.openRound(j)
+		r.startOnNodes(j, types, endUs)
+	}
+}
+
+// reserveOnNodes keeps the nodes on which a row of a job is expected to find room first.
+func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCount,
+	notBeforeUs int64) gpuReservation {
+	l := r.l
+	type heldOnType struct {
+		job     *JobState
+		gpuType int
+	}
+	ends := map[heldOnType]int64{} // of jobs with several GPUs
+	endUs := func(o *JobState, g int) (end int64) {
+		key := heldOnType{o, l.gpus[g].gpuType}
+		if len(o.gpus) > 1 {
+			if end, known := ends[key]; known {
+				return end
+			}
+		}
+		if h, ok := r.heldOf(o, key.gpuType); ok {
+			if end = max(h.endUs, l.nowUs); h.startUs <= row.StartUs {
+				end += h.restUs
+			}
+		}
+		if len(o.gpus) > 1 {
+			ends[key] = end
+		}
+		return end
+	}
+	use := func(g int) placement.Use {
+		u := l.use(g, endUs)
+		if o := l.guard.reservedBy[g]; o != nil && o != j && u.AtUs == 0 {
+			u.AtUs = l.reservedEndUs(o)
+		}
+		return u
+	}
+	at, gpus, ok := l.nodes.Earliest(j.shape, []int{c.Type}, c.Count/j.spec.TaskGPUs(), use)
+	if !ok {
+		return gpuReservation{made: true, shadowUs: math.MaxInt64, extra: math.MaxInt64, chunk: math.MaxInt64}
+	}
+	v := gpuReservation{made: true, shadowUs: max(at, notBeforeUs, l.nowUs)}
+	if r.onNodes == nil {
+		r.onNodes = nodeReservation{}
+	}
+	r.onNodes.keep(l, gpus, v.shadowUs)
+	v.extra, v.chunk = l.nodes.FreeGPUs(c.Type, func(node int32) bool { _, kept := r.onNodes[node]; return kept })
+	return v
+}
+
+// endOf is when a job is expected to release a GPU that it holds, if a row that starts at startUs
+// waits for it.
+func (r *rolling) endOf(o *JobState, gpuType int, startUs int64) int64 {
+	h, ok := r.heldOf(o, gpuType)
+	if !ok {
+		return 0
+	}
+	end := max(h.endUs, r.l.nowUs)
+	if h.startUs <= startUs {
+		end += h.restUs
+	}
+	return end
+}
+
+// reserveQuotas reports whether quotas lack room for a row of a job, and then keeps GPUs of those
+// for the job, as reserve keeps GPUs of a type.
+func (r *rolling) reserveQuotas(j *JobState, row *planner.Row, notBeforeUs int64) (held bool) {
+	l := r.l
+	if l.nodes == nil || !l.nodes.HasQuotas() || len(j.spec.Users) == 0 {
+		return false
+	}
+	for _, c := range row.Types {
+		for _, q := range l.nodes.Lacking(j.shape, c.Type, c.Count/j.spec.TaskGPUs()) {
+			held = true
+			if _, kept := l.onQuotas[q]; kept {
+				continue
+			}
+			if l.onQuotas == nil {
+				l.onQuotas = map[int32]quotaReservation{}
+			}
+			v := l.quotaReservation(q, j.width(), notBeforeUs,
+				func(o *JobState, g int) int64 { return r.endOf(o, l.gpus[g].gpuType, row.StartUs) })
+			v.forJob = j
+			l.onQuotas[q] = v
+		}
+	}
+	return held
+}
+
+// quotasAllow reports whether a job may start on GPUs of some types until endUs, beside what is kept
+// of quotas for jobs before it.
+func (r *rolling) quotasAllow(j *JobState, types []planner.TypeCount, endUs int64) bool {
+	l := r.l
+	if len(l.onQuotas) == 0 {
+		return true
+	}
+	for _, c := range types {
+		for _, q := range l.nodes.Quotas(j.shape, c.Type) {
+			v, kept := l.onQuotas[q]
+			if kept && v.forJob != j && endUs > v.shadowUs && v.extra < c.Count {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// takeExtra takes GPUs on which a job starts until endUs from those that are left beside what is
+// kept of quotas.
+func (r *rolling) takeExtra(j *JobState, types []planner.TypeCount, endUs int64) {
+	l := r.l
+	if len(l.onQuotas) == 0 {
+		return
+	}
+	for _, c := range types {
+		for _, q := range l.nodes.Quotas(j.shape, c.Type) {
+			if v, kept := l.onQuotas[q]; kept && v.forJob != j && endUs > v.shadowUs {
+				v.extra -= c.Count
+				l.onQuotas[q] = v
+			}
+		}
+	}
+}
+
+// onWholeTasks reports whether a row takes whole tasks of a job on each type.
+func onWholeTasks(j *JobState, types []planner.TypeCount) bool {
+	return !slices.ContainsFunc(types, func(c planner.TypeCount) bool { return c.Count%j.spec.TaskGPUs() != 0 })
+}

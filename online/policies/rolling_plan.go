@@ -1,0 +1,399 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/planner"
+)
+
+// planQuestion is the question for a plan, which no later event changes.
+type planQuestion struct {
+	number   int64 // the changes that it has seen
+	atUs     int64
+	arrivals int64
+	ask      planner.Question
+	jobs     []askedJob // of the jobs of ask
+}
+
+// askedJob is a job of a question.
+type askedJob struct {
+	id      string
+	arrival int64 // the job's number by arrival
+	from    int64 // the round that the plan begins with
+}
+
+// madePlan is the answer to a planQuestion, with absolute times and rounds that count from
+// the job's first.
+type madePlan struct {
+	followedPlan
+	jobs []plannedJob
+}
+
+// plannedJob is a job of a madePlan. A job that the plan has no place for has no rows.
+type plannedJob struct {
+	id      string
+	arrival int64
+	rounds  int64 // the rounds from the first row on that are believed to be left
+	rows    []planner.Row
+}
+
+// Ask is online.Planned.Ask. It takes O(jobs + GPUs). A plan that is due before its time by
+// RollingConfig.PlanEveryUs is asked for after a later event.
+func (ro *Rolling) Ask() online.PlanQuestion {
+	if r := ro.rolling; r.cfg.Aside && r.due() && r.paced(ro.nowUs) {
+		return r.question(ro.ListScheduler)
+	}
+	return nil
+}
+
+// Answer is online.PlanQuestion.Answer.
+func (pq *planQuestion) Answer(ctx context.Context) ([]byte, error) {
+	q := *pq
+	q.ask.Prove = true
+	p, err := q.make(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return planTable.Append(nil, newPlanDoc(p, q.ask.Types)), nil
+}
+
+// Take is online.Planned.Take.
+func (ro *Rolling) Take(plan []byte) error {
+	r := ro.rolling
+	if !r.cfg.Aside {
+		return invalid("", "not_allowed", "this policy makes its plans itself: open it with the parameter aside")
+	}
+	doc, fault := decodePlan(plan)
+	if fault != nil {
+		return fault
+	}
+	p, fault := r.understand(ro.ListScheduler, doc)
+	if fault != nil {
+		return fault
+	}
+	r.follow(ro.ListScheduler, p)
+	r.pace(p.madeUs)
+	r.fresh, ro.changed = true, true
+	return nil
+}
+
+// question is what a plan is to be made of.
+func (r *rolling) question(l *ListScheduler) *planQuestion {
+	q := &planQuestion{number: r.changes, atUs: l.nowUs, arrivals: int64(l.serial), ask: planner.Question{
+		Types: slices.Clone(l.types), FreeUs: make([][]int64, len(l.types)), Seed: r.cfg.Seed, Work: r.cfg.Work,
+		Prices: r.plan.pricesFrom(l.nowUs), Quotas: l.quotas}}
+	for t := range l.types {
+		q.ask.FreeUs[t] = make([]int64, len(l.free[t]))
+	}
+	for _, j := range l.jobs {
+		left := r.belief.roundsLeft(j)
+		readyUs := int64(0)
+		if len(j.gpus) > 0 {
+			readyUs = l.roundEndUs(j) - l.nowUs
+			freeUs := readyUs
+			if j.spec.Sync == hare.Rigid {
+				freeUs += spanUs(left-1, l.heldUs(j, l.gpus[j.gpus[0]].gpuType))
+			}
+			if len(q.ask.Quotas) > 0 {
+				q.ask.Held = l.heldUntil(q.ask.Held, j, freeUs)
+			} else {
+				for _, g := range j.gpus {
+					t := l.gpus[g].gpuType
+					q.ask.FreeUs[t] = append(q.ask.FreeUs[t], freeUs)
+				}
+			}
+			if j.spec.Sync == hare.Rigid {
+				continue // there is nothing to decide
+			}
+			left = max(1, left-1)
+		}
+		if job, ok := r.job(l, j, left, readyUs); ok {
+			q.ask.Jobs = append(q.ask.Jobs, job)
+			q.jobs = append(q.jobs, askedJob{j.spec.ID, int64(j.serial), j.nextRound()})
+		}
+	}
+	return q
+}
+
+// heldUntil appends the GPUs that a job holds until a time, by type.
+func (l *ListScheduler) heldUntil(to []planner.Held, j *JobState, untilUs int64) []planner.Held {
+	from := len(to)
+	for _, g := range j.gpus {
+		t := l.gpus[g].gpuType
+		at := slices.IndexFunc(to[from:], func(h planner.Held) bool { return h.Type == t })
+		if at < 0 {
+			at = len(to) - from
+			to = append(to, planner.Held{Users: j.spec.Users, Type: t, UntilUs: untilUs})
+		}
+		to[from+at].Count++
+	}
+	return to
+}
+
+// job is a job of the question; false where no type has a known speed.
+func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (planner.Job, bool) {
+	_, mix := l.holding(j)
+	out := planner.Job{WeightMicro: l.agedWeight(j, planAgedFrom), Tasks: j.width(), Sync: max(hare.Gang, j.spec.Sync),
+		Mix: mix && j.spec.Sync != hare.Rigid && j.spec.GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left, Users: j.spec.Users}
+	own := j.width()
+	if out.Mix {
+		own = 1
+	}
+	for _, m := range j.modes {
+		if m.durationUs == 0 || l.inService[m.gpuType] == 0 || l.nodes != nil && !out.Mix &&
+			l.most(j, m.gpuType) < j.spec.Tasks {
+			continue
+		}
+		d := m.durationUs
+		if len(j.last) > 0 && m.gpuType != l.gpus[j.last[0]].gpuType {
+			d += r.migrationUs(j) / left
+		}
+		d += l.setupUs(j, m.gpuType, own) / left
+		out.On = append(out.On, planner.Mode{Type: m.gpuType, DurationUs: d})
+	}
+	if row := j.nextRow(); row != nil {
+		out.BeforeUs = row.StartUs - l.nowUs
+		for _, row := range j.claim.rows[j.claim.at:] {
+			for _, c := range row.Types {
+				if !slices.Contains(out.Before, c.Type) {
+					out.Before = append(out.Before, c.Type)
+				}
+			}
+		}
+	}
+	if l.nodes != nil && !l.fitsTogether(j) {
+		return out, false // sums of GPUs do not show that no nodes have room
+	}
+	return out, len(out.On) > 0
+}
+
+// migrationUs is what a plan charges a job for leaving its type.
+func (r *rolling) migrationUs(j *JobState) int64 {
+	if r.cfg.MigrationUs == 0 {
+		return max(defaultMigrationUs, j.fastestUs())
+	}
+	return max(0, r.cfg.MigrationUs)
+}
+
+// fewestCells is the least number of cells that prices are worth taking from.
+const fewestCells = 4
+
+// pricesFrom are the prices from a time on, with times after that time; nil where too few
+// are left.
+func (fp *followedPlan) pricesFrom(nowUs int64) *hare.Relaxation {
+	if fp.prices == nil {
+		return nil
+	}
+	by := nowUs - fp.madeUs
+	from := fp.cell(nowUs)
+	if len(fp.prices.GridUs)-from <= fewestCells {
+		return nil
+	}
+	out := &hare.Relaxation{}
+	for _, at := range fp.prices.GridUs[from:] {
+		out.GridUs = append(out.GridUs, max(0, at-by))
+	}
+	for _, row := range fp.prices.Prices {
+		out.Prices = append(out.Prices, row[from:])
+	}
+	return out
+}
+
+// cell is the cell of the prices at a time, or the end of the grid.
+func (fp *followedPlan) cell(nowUs int64) int {
+	by, from := nowUs-fp.madeUs, 0
+	for from+1 < len(fp.prices.GridUs) && fp.prices.GridUs[from+1] <= by {
+		from++
+	}
+	return from
+}
+
+// make answers the question.
+func (pq *planQuestion) make(ctx context.Context) (*madePlan, error) {
+	plan, err := planner.Make(ctx, &pq.ask)
+	if err != nil {
+		return nil, err
+	}
+	p := &madePlan{followedPlan: followedPlan{number: pq.number, madeUs: pq.atUs, arrivals: pq.arrivals,
+		value: plan.Value, bound: plan.Bound, prices: plan.Prices, pricedTypes: plan.PricedTypes}}
+	for i, job := range pq.jobs {
+		rows := plan.Rows[i]
+		for x := range rows {
+			rows[x].Round += job.from
+			rows[x].StartUs += pq.atUs
+		}
+		p.jobs = append(p.jobs, plannedJob{job.id, job.arrival, pq.ask.Jobs[i].Rounds, rows})
+	}
+	return p, nil
+}
+
+// follow replaces the plan that is followed. A job that is not in the new plan loses its
+// rows.
+func (r *rolling) follow(l *ListScheduler, p *madePlan) {
+	r.plan = p.followedPlan
+	r.index.makeStale()
+	if r.cfg.Aside {
+		r.unseen.see(p.number, r.changes)
+	}
+	for _, j := range l.jobs {
+		j.claim = nil
+	}
+	for i := range p.jobs {
+		job := &p.jobs[i]
+		if j := l.jobOf[job.id]; j != nil && int64(j.serial) == job.arrival && len(job.rows) > 0 {
+			j.claim = &claim{rows: job.rows}
+		}
+	}
+}
+
+// understand checks a plan against the state, and translates the names of types. It
+// changes nothing.
+func (r *rolling) understand(l *ListScheduler, doc *planDoc) (*madePlan, *hare.InvalidError) {
+	switch {
+	case doc.number <= r.plan.number:
+		return nil, invalid("/number", "old_plan", "the plan has seen %d changes, and the last one had seen %d",
+			doc.number, r.plan.number)
+	case doc.number > r.changes:
+		return nil, invalid("/number", "unknown_question", "the plan has seen %d changes, and there were only %d",
+			doc.number, r.changes)
+	case doc.atUs > l.nowUs || doc.atUs < r.plan.madeUs:
+		return nil, invalid("/at_s", "unknown_question", "must lie between %s, the time of the last plan, and %s, "+
+			"the time of the last event", hare.FormatMicros(r.plan.madeUs), hare.FormatMicros(l.nowUs))
+	case doc.arrivals > int64(l.serial) || doc.arrivals < r.plan.arrivals:
+		return nil, invalid("/arrivals", "unknown_question", "must lie between %d, those of the last plan, and %d",
+			r.plan.arrivals, l.serial)
+	case doc.bound.Cmp(doc.value) > 0:
+		return nil, invalid("/bound", "contradiction", "the bound %s is above the value %s", doc.bound, doc.value)
+	}
+	p := &madePlan{followedPlan: followedPlan{number: doc.number, madeUs: doc.atUs, arrivals: doc.arrivals,
+		value: doc.value, bound: doc.bound}}
+	if len(doc.gridUs) > 0 {
+		p.prices = &hare.Relaxation{GridUs: doc.gridUs}
+	}
+	for _, named := range doc.prices {
+		t, ok := l.typeOf[named.gpuType]
+		if !ok {
+			return nil, invalid("/prices", "unknown_type", "there is no GPU of type %.60q", named.gpuType)
+		}
+		row := make([]float64, len(named.nanos))
+		for i, nanos := range named.nanos {
+			row[i] = float64(nanos) * 1e-9
+		}
+		p.pricedTypes, p.prices.Prices = append(p.pricedTypes, t), append(p.prices.Prices, row)
+	}
+	for i := range doc.jobs {
+		job, fault := doc.jobs[i].understand(l, doc)
+		if fault != nil {
+			fault.Pointer = fmt.Sprintf("/jobs/%d%s", i, fault.Pointer)
+			return nil, fault
+		}
+		if job != nil {
+			p.jobs = append(p.jobs, *job)
+		}
+	}
+	return p, nil
+}
+
+// understand checks a job of a plan; nil is a job that is gone.
+func (pj *plannedJobDoc) understand(l *ListScheduler, doc *planDoc) (*plannedJob, *hare.InvalidError) {
+	if pj.arrival >= doc.arrivals {
+		return nil, invalid("/arrival", "contradiction", "the plan has seen %d arrivals, and this is number %d from 0",
+			doc.arrivals, pj.arrival)
+	}
+	j := l.jobOf[pj.id]
+	if j == nil || int64(j.serial) != pj.arrival {
+		return nil, nil
+	}
+	mix := j.spec.Sync == hare.Relaxed || j.spec.Mix && j.spec.Sync != hare.Rigid
+	out := &plannedJob{id: pj.id, arrival: pj.arrival, rounds: pj.rounds}
+	sum := int64(0)
+	for i := range pj.rows {
+		row := &pj.rows[i]
+		at := fmt.Sprintf("/rows/%d", i)
+		types, fault := row.understand(l, j, mix)
+		switch {
+		case fault != nil:
+			fault.Pointer = at + fault.Pointer
+			return nil, fault
+		case i == 0 && row.round > j.round+1:
+			return nil, invalid(at+"/round", "contradiction", "round %d of job %.60q has not ended, and the plan begins "+
+				"with round %d", j.round, pj.id, row.round)
+		case i > 0 && row.round != pj.rows[i-1].round+pj.rows[i-1].rounds:
+			return nil, invalid(at+"/round", "contradiction", "the row before has the rounds up to %d",
+				pj.rows[i-1].round+pj.rows[i-1].rounds-1)
+		case row.startUs < doc.atUs || i > 0 && row.startUs < pj.rows[i-1].startUs:
+			return nil, invalid(at+"/start_s", "contradiction", "is before the plan was asked for, or before the row "+
+				"before it")
+		}
+		sum += row.rounds
+		out.rows = append(out.rows, planner.Row{Round: row.round, Rounds: row.rounds, StartUs: row.startUs,
+			PeriodUs: row.periodUs, Types: types})
+	}
+	if len(pj.rows) > 0 && sum != pj.rounds {
+		return nil, invalid("/rounds", "contradiction", "the rows have %d rounds, and %d are left", sum, pj.rounds)
+	}
+	return out, nil
+}
+
+// understand checks the GPUs of a row.
+func (rd *rowDoc) understand(l *ListScheduler, j *JobState, mix bool) ([]planner.TypeCount, *hare.InvalidError) {
+	var types []planner.TypeCount
+	width := int64(0)
+	for _, g := range rd.gpus {
+		t, ok := l.typeOf[g.gpuType]
+		if !ok {
+			return nil, invalid("/gpus", "unknown_type", "there is no GPU of type %.60q", g.gpuType)
+		}
+		if !slices.ContainsFunc(j.modes, func(m mode) bool { return m.gpuType == t && m.durationUs > 0 }) {
+			return nil, invalid("/gpus", "contradiction", "job %.60q has no times on type %.60q", j.spec.ID, g.gpuType)
+		}
+		width += g.count
+		types = append(types, planner.TypeCount{Type: t, Count: g.count})
+	}
+	if width != j.width() {
+		return nil, invalid("/gpus", "contradiction", "are %d, and a round of job %.60q takes %d", width, j.spec.ID,
+			j.width())
+	}
+	if !onWholeTasks(j, types) {
+		return nil, invalid("/gpus", "contradiction", "a task of job %.60q takes %d GPUs of one type", j.spec.ID,
+			j.spec.TaskGPUs())
+	}
+	if len(types) > 1 && !mix {
+		return nil, invalid("/gpus", "contradiction", "are of several types, which job %.60q may not mix", j.spec.ID)
+	}
+	return types, nil
+}
+
+// newPlanDoc is the document of a plan; types are those of its question.
+func newPlanDoc(p *madePlan, types []string) *planDoc {
+	doc := &planDoc{number: p.number, atUs: p.madeUs, arrivals: p.arrivals, value: p.value, bound: p.bound.RoundDown()}
+	if p.prices != nil {
+		doc.gridUs = p.prices.GridUs
+		for i, row := range p.prices.Prices {
+			named := typePrices{gpuType: types[p.pricedTypes[i]]}
+			for _, price := range row {
+				named.nanos = append(named.nanos, int64(min(math.Round(price*1e9), hare.MaxExact)))
+			}
+			doc.prices = append(doc.prices, named)
+		}
+	}
+	for i := range p.jobs {
+		job := &p.jobs[i]
+		out := plannedJobDoc{id: job.id, arrival: job.arrival, rounds: job.rounds}
+		for _, row := range job.rows {
+			to := rowDoc{round: row.Round, rounds: row.Rounds, startUs: min(row.StartUs, hare.MaxExact),
+				periodUs: min(row.PeriodUs, hare.MaxExact)}
+			for _, c := range row.Types {
+				to.gpus = append(to.gpus, typeCount{types[c.Type], c.Count})
+			}
+			out.rows = append(out.rows, to)
+		}
+		doc.jobs = append(doc.jobs, out)
+	}
+	return doc
+}

@@ -1,0 +1,493 @@
+package policies
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/market"
+)
+
+// SamplingConfig tunes NewSampling. The zero value is the default.
+type SamplingConfig struct {
+	// Market are the settings of each placement; zero values mean the defaults of package market.
+	Market market.Config
+	// OnlyPlaced leaves GPUs idle that no job has by the placement, or whose job waits for its
+	// round; otherwise other jobs use them meanwhile where that makes no round slower.
+	OnlyPlaced bool
+	// WholeRounds places a relaxed job only with GPUs for all tasks of a round; otherwise a job is
+	// placed with any number of GPUs, as in the paper.
+	WholeRounds bool
+	// Ring lets relaxed jobs exchange parameters in a ring over the bandwidths of the cluster, which must have one
+	// between nodes; otherwise the exchange is a part of a task's time.
+	Ring bool
+}
+
+// NewSampling is sampling-based placement (Liu, Wang, Huang, Pan, IEEE TPDS 2024): at each arrival,
+// end of a job and change of the GPUs the GPUs are divided anew among the jobs that are there, by
+// sampled categories and a matching market (package market). It knows how long jobs take; in sessions
+// it goes by estimates.
+//
+// [I] The paper places a batch once, on workers that each job holds until it ends. Here an iteration
+// is a round, its samples are the tasks, and a GPU's throughput is a task over the time of compute
+// and synchronisation; the exchange of parameters is in that time, so that D is 0. With
+// Ring, D of a relaxed job is what makes the ring of all its K tasks as long as its
+// synchronisation, s r K / (2(K − 1)) with the bandwidth r between nodes, and the throughput is that of
+// compute alone: the job then loses less on fewer GPUs. A relaxed job has
+// some GPUs of each type, its tasks start one by one on them, and a slow GPU gets none that the
+// faster ones would have ended before, which is the proportional workload in whole tasks. Gangs and
+// rigid jobs need as many GPUs as they have: they get the type on which the market gives them most,
+// if it has room, and the others divide what is left. Where jobs need more GPUs than there are, those
+// with the least weighted GPU-time left are placed, and the others wait.
+//
+// A placement takes the time of market.Sample, twice where there are gangs and relaxed jobs; an event
+// without a placement O(jobs × types + GPUs).
+//
+// With Ring the cluster must have a bandwidth between nodes; errors are *hare.InvalidError.
+func NewSampling(cluster *hare.Cluster, sizes JobSizes, cfg SamplingConfig) (*ListScheduler, error) {
+	return newOpened(cluster, cfg.rule(sizes.Rounds))
+}
+
+// rule is the rule for the rounds of each job; nil means that they are learned.
+func (cfg SamplingConfig) rule(rounds map[string]int64) Rule {
+	if cfg.Market.Tries == 0 {
+		cfg.Market.Tries = -1 // the market alone: a placement is made at each arrival and end
+	}
+	s := &sampling{cfg: cfg}
+	return Rule{
+		opened: s.readRing,
+		Name:   "sampling", Rounds: rounds, LearnSizes: rounds == nil,
+		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
+		prepare:  s.prepare, assign: s.assign,
+		left:    func(*ListScheduler, *JobState, bool) { s.due = true },
+		resized: func(*ListScheduler) { s.due = true },
+		state:   s.encode, restore: s.decode,
+	}
+}
+
+// parseSampling is the rule for the parameters of a session.
+func parseSampling(parameters []byte) (Rule, error) {
+	cfg, err := readSampling(parameters)
+	if err != nil {
+		return Rule{}, err
+	}
+	return cfg.rule(nil), nil
+}
+
+// readSampling reads {"draws": 64, "skip": 0.5, "drawing": "near", "valuation": "saving",
+// "only_placed": false, "whole_rounds": false, "ring": false}.
+func readSampling(parameters []byte) (cfg SamplingConfig, err error) {
+	form := struct {
+		Draws      *int             `json:"draws"`
+		Skip       *float64         `json:"skip"`
+		Drawing    market.Drawing   `json:"drawing"`
+		Valuation  market.Valuation `json:"valuation"`
+		OnlyPlaced bool             `json:"only_placed"`
+		Whole      bool             `json:"whole_rounds"`
+		Ring       bool             `json:"ring"`
+	}{}
+	if err = online.DecodeParameters(parameters, &form); err != nil {
+		return cfg, err
+	}
+	cfg = SamplingConfig{Market: market.Config{Drawing: form.Drawing, Valuation: form.Valuation},
+		OnlyPlaced: form.OnlyPlaced, WholeRounds: form.Whole, Ring: form.Ring}
+	if form.Draws != nil {
+		if *form.Draws < 1 || *form.Draws > maxDraws {
+			return cfg, invalid("/draws", "out_of_range", "sampling: draws is %d: it must be from 1 to %d", *form.Draws,
+				maxDraws)
+		}
+		cfg.Market.Draws = *form.Draws
+	}
+	if form.Skip != nil {
+		if !(*form.Skip >= 0 && *form.Skip < 1) {
+			return cfg, invalid("/skip", "out_of_range", "sampling: skip is %v: it must be from 0 to below 1", *form.Skip)
+		}
+		if cfg.Market.Skip = *form.Skip; cfg.Market.Skip == 0 {
+			cfg.Market.Skip = -1
+		}
+	}
+	switch form.Drawing {
+	case "", market.Near, market.Uniform:
+	default:
+		return cfg, invalid("/drawing", "unknown_value", "sampling: drawing is %.60q: use %s or %s", form.Drawing,
+			market.Near, market.Uniform)
+	}
+	switch form.Valuation {
+	case "", market.Saving, market.Throughput:
+	default:
+		return cfg, invalid("/valuation", "unknown_value", "sampling: valuation is %.60q: use %s or %s", form.Valuation,
+			market.Saving, market.Throughput)
+	}
+	return cfg, nil
+}
+
+const (
+	// maxDraws limits the time of a placement in a session.
+	maxDraws = 10000
+	// maxPlaced is the most jobs of one placement.
+	maxPlaced = 2000
+)
+
+// sampling is the state beyond that of list scheduling; the shares are those of the jobs.
+type sampling struct {
+	cfg  SamplingConfig
+	due  bool // whether something has changed since the last placement
+	ring *samplingRing
+}
+
+// samplingRing is what a ring of GPUs goes by; nil where the cluster says nothing of bandwidths between nodes.
+type samplingRing struct {
+	InsideBps  float64        `json:"inside_bps"` // bytes a second between the GPUs of a node
+	BetweenBps float64        `json:"between_bps"`
+	PerNode    map[string]int `json:"per_node"` // the most GPUs of a type on one node
+}
+
+// readRing reads the bandwidths of a cluster. One that is not known for the GPUs of a node is that between nodes.
+func (s *sampling) readRing(c *hare.Cluster) error {
+	if !s.cfg.Ring {
+		return nil
+	}
+	levels := hare.NewLevels(c)
+	between := c.BandwidthMbps(levels, levels.Any())
+	if between == 0 {
+		return invalid("/ring", "not_known", "sampling: a ring needs the bandwidth between nodes: give the cluster "+
+			`bandwidth_gbps with "any"`)
+	}
+	const bps = 1e6 / 8
+	s.ring = &samplingRing{float64(c.BandwidthMbps(levels, 0)) * bps, float64(between) * bps, map[string]int{}}
+	for i := range c.Nodes {
+		for _, g := range c.Nodes[i].GPUs {
+			s.ring.PerNode[g.Type] = max(s.ring.PerNode[g.Type], g.Count)
+		}
+	}
+	return nil
+}
+
+// bytes is D of a relaxed job, of which a task takes computeUs and synchronises for the rest of durationUs.
+func (sr *samplingRing) bytes(j *JobState, m *mode) float64 {
+	k := float64(j.spec.Tasks)
+	if sr == nil || j.spec.Sync != hare.Relaxed || k < 2 || m.computeUs == 0 || m.durationUs <= m.computeUs {
+		return 0
+	}
+	return float64(m.durationUs-m.computeUs) / 1e6 * sr.BetweenBps * k / (2 * (k - 1))
+}
+
+// gpuShare is a job's part of the placement.
+type gpuShare struct {
+	place int   // in the order of the placement, from 0
+	gpus  []int // by type, as many as the job may hold
+}
+
+// of is the number of GPUs of a type that the job may hold.
+func (g *gpuShare) of(gpuType int) int {
+	if g == nil || gpuType >= len(g.gpus) {
+		return 0
+	}
+	return g.gpus[gpuType]
+}
+
+// prepare places the jobs anew where something has changed.
+func (s *sampling) prepare(l *ListScheduler) {
+	if !s.due {
+		return
+	}
+	s.due = false
+	free := slices.Clone(l.inService)
+	jobs := s.choose(l, free)
+	for place, j := range jobs {
+		j.share = &gpuShare{place: place, gpus: make([]int, len(l.types))}
+	}
+	var fixed, divided []*JobState // by whether one type has all GPUs of a job
+	for _, j := range jobs {
+		if j.spec.Sync == hare.Relaxed || j.spec.Mix {
+			divided = append(divided, j)
+		} else {
+			fixed = append(fixed, j)
+		}
+	}
+	if len(fixed) > 0 {
+		s.placeFixed(l, jobs, fixed, free)
+	}
+	// What the fixed jobs have taken can leave too little for the last of the others.
+	room := sum(free)
+	for i, j := range divided {
+		if room -= s.leastGPUs(l, j); room < 0 {
+			for _, late := range divided[i:] {
+				late.share = nil
+			}
+			divided = divided[:i]
+			break
+		}
+	}
+	counts := s.market(l, divided, free)
+	for i, j := range divided {
+		if counts == nil {
+			j.share = nil
+		} else {
+			copy(j.share.gpus, counts[i])
+		}
+	}
+}
+
+func sum(of []int) int {
+	n := 0
+	for _, k := range of {
+		n += k
+	}
+	return n
+}
+
+// leastGPUs is the number of GPUs with which a job is placed at least.
+func (s *sampling) leastGPUs(l *ListScheduler, j *JobState) int {
+	all, _ := l.room(j)
+	if j.spec.Sync == hare.Relaxed && (!s.cfg.WholeRounds || int64(all) < j.spec.Tasks) {
+		return j.taskGPUs()
+	}
+	return int(j.width())
+}
+
+// choose chooses the jobs to place, in the order of their places: those that hold GPUs for good
+// first, and then by the GPU-time that they have left over their weight.
+func (s *sampling) choose(l *ListScheduler, inService []int) []*JobState {
+	var jobs []*JobState
+	key := map[*JobState]float64{}
+	for _, j := range l.jobs {
+		j.share = nil
+		if j.finished || !l.fitsWhenEmpty(j) {
+			continue
+		}
+		key[j] = float64(j.RoundsLeft()) * float64(l.RoundUs(j)) * float64(j.width()) / max(1, float64(j.spec.WeightMicro))
+		if j.spec.Sync == hare.Rigid && len(j.gpus) > 0 {
+			key[j] = -1
+		}
+		jobs = append(jobs, j)
+	}
+	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(key[a], key[b]) })
+	room := sum(inService)
+	chosen := jobs[:0]
+	for _, j := range jobs {
+		if n := s.leastGPUs(l, j); n <= room && len(chosen) < maxPlaced {
+			chosen, room = append(chosen, j), room-n
+		}
+	}
+	return chosen
+}
+
+// placeFixed gives each fixed job one type, and takes its GPUs from what is free.
+func (s *sampling) placeFixed(l *ListScheduler, jobs, fixed []*JobState, free []int) {
+	var counts [][]int
+	if len(l.types) > 1 {
+		counts = s.market(l, jobs, free)
+	}
+	for i, j := range jobs {
+		if j.spec.Sync == hare.Relaxed || j.spec.Mix {
+			continue
+		}
+		best, most, n := -1, -1, int(j.width())
+		for _, m := range j.modes { // the fastest first
+			t := m.gpuType
+			given := 0
+			if counts != nil {
+				given = counts[i][t]
+			}
+			if j.spec.Sync == hare.Rigid && len(j.gpus) > 0 && l.gpus[j.gpus[0]].gpuType == t {
+				given = math.MaxInt // it stays
+			}
+			if free[t] >= n && l.most(j, t) >= j.spec.Tasks && given > most {
+				best, most = t, given
+			}
+		}
+		if best < 0 {
+			j.share = nil
+			continue
+		}
+		j.share.gpus[best] = n
+		free[best] -= n
+	}
+}
+
+// market divides free GPUs among jobs; nil where no category can be matched.
+func (s *sampling) market(l *ListScheduler, jobs []*JobState, free []int) [][]int {
+	p := &market.Problem{}
+	for t, n := range free {
+		c := market.Class{Workers: n}
+		if s.ring != nil {
+			c.PerNode, c.InsideBps, c.BetweenBps = s.ring.PerNode[l.types[t]], s.ring.InsideBps, s.ring.BetweenBps
+		}
+		p.Classes = append(p.Classes, c)
+	}
+	for _, j := range jobs {
+		x := market.Job{Weight: max(1, float64(j.spec.WeightMicro)), Iterations: float64(max(1, j.RoundsLeft())),
+			Samples: float64(j.spec.Tasks), Least: s.leastGPUs(l, j), Most: int(min(j.width(), math.MaxInt32)),
+			Rate: make([]float64, len(free))}
+		for i := range j.modes { // the fastest first
+			m := &j.modes[i]
+			us := m.durationUs
+			if us == 0 {
+				us = l.RoundUs(j)
+			}
+			if i == 0 {
+				x.Bytes = s.ring.bytes(j, m)
+			}
+			if x.Bytes > 0 && m.computeUs > 0 {
+				us = m.computeUs
+			}
+			x.Rate[m.gpuType] = 1e6 / float64(max(1, us)) / float64(j.taskGPUs())
+		}
+		p.Jobs = append(p.Jobs, x)
+	}
+	got, err := market.Sample(context.Background(), p, s.cfg.Market)
+	if err != nil || len(jobs) == 0 {
+		return nil
+	}
+	return got.Counts
+}
+
+// assign starts tasks on the GPUs that the placement gives their jobs, and then, as long as no job
+// waits for GPUs that others still hold, on the GPUs that are left over.
+func (s *sampling) assign(l *ListScheduler) {
+	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
+	if !l.anyFree() {
+		return
+	}
+	var placed, others []*JobState
+	for _, j := range l.jobs {
+		switch {
+		case j.ready() == 0:
+		case j.share != nil:
+			placed = append(placed, j)
+		default:
+			others = append(others, j)
+		}
+	}
+	slices.SortFunc(placed, func(a, b *JobState) int { return cmp.Compare(a.share.place, b.share.place) })
+	waits := false
+	for _, j := range placed {
+		l.openRound(j)
+		switch {
+		case j.hold == hare.Relaxed:
+			s.startTasks(l, j, false)
+		case j.spec.Mix && s.sharesAreFree(l, j):
+			l.tryStart(j)
+		case !j.spec.Mix:
+			for _, m := range j.modes {
+				if int64(j.share.of(m.gpuType)) == j.width() && l.canUse(j, m, j.spec.Tasks) {
+					l.startOn(j, m, j.spec.Tasks)
+					break
+				}
+			}
+		}
+		if j.hold != hare.Relaxed && j.ready() > 0 && (l.nodes == nil || !l.heldByQuota(j)) {
+			waits = true
+		}
+	}
+	idle := !slices.ContainsFunc(l.jobs, func(j *JobState) bool { return j.active > 0 || len(j.gpus) > 0 })
+	if !idle && (waits || s.cfg.OnlyPlaced) {
+		return
+	}
+	if !idle {
+		for _, j := range placed {
+			if j.hold == hare.Relaxed {
+				s.startTasks(l, j, true)
+			}
+		}
+	}
+	for _, of := range [][]*JobState{placed, others} {
+		if idle || len(of) > 0 && of[0].share == nil {
+			for _, j := range of {
+				for j.ready() > 0 && l.tryStart(j) {
+				}
+			}
+		}
+	}
+}
+
+// sharesAreFree reports whether a gang that mixes types finds the GPUs of its share free.
+func (s *sampling) sharesAreFree(l *ListScheduler, j *JobState) bool {
+	for t, n := range j.share.gpus {
+		if len(l.free[t]) < n {
+			return false
+		}
+	}
+	return true
+}
+
+// startTasks starts tasks of a relaxed job on the GPUs of its share, the fastest types first, or
+// with beyond set on other GPUs that are not slower than any of its share.
+func (s *sampling) startTasks(l *ListScheduler, j *JobState, beyond bool) {
+	held := make([]int, len(l.types))
+	for _, g := range j.gpus {
+		held[l.gpus[g].gpuType]++
+	}
+	n := j.taskGPUs()
+	slowest := -1
+	for i, m := range j.modes {
+		if j.share.of(m.gpuType) > 0 {
+			slowest = i
+		}
+	}
+	faster := int64(0) // GPUs of the share of faster types, in tasks
+	for i, m := range j.modes {
+		if i > slowest && beyond {
+			return
+		}
+		for j.ready() > 0 && (beyond || held[m.gpuType]+n <= j.share.of(m.gpuType)) && l.canUse(j, m, 1) {
+			// The faster GPUs are busy. They end all tasks that wait in so many turns more.
+			if turns := (j.ready() + faster - 1) / max(1, faster); faster > 0 &&
+				m.durationUs > 0 && m.durationUs >= j.modes[i-1].durationUs*(turns+1) {
+				break
+			}
+			l.startOn(j, m, 1)
+			held[m.gpuType] += n
+		}
+		faster += int64(j.share.of(m.gpuType) / n)
+	}
+}
+
+// samplingSnapshot is the state of sampling. Shares are those of the jobs in the order of arrival,
+// each with its place and then its GPUs by type; empty where a job has none.
+type samplingSnapshot struct {
+	Due    bool          `json:"due"`
+	Shares [][]int       `json:"shares"`
+	Ring   *samplingRing `json:"ring,omitempty"`
+}
+
+func (s *sampling) encode(l *ListScheduler) any {
+	out := samplingSnapshot{Due: s.due, Ring: s.ring}
+	for _, j := range l.jobs {
+		var share []int
+		if j.share != nil {
+			share = append([]int{j.share.place}, j.share.gpus...)
+		}
+		out.Shares = append(out.Shares, share)
+	}
+	return out
+}
+
+func (s *sampling) decode(l *ListScheduler, state json.RawMessage) bool {
+	var in samplingSnapshot
+	if decodeState(state, &in) != nil || len(in.Shares) != len(l.jobs) {
+		return false
+	}
+	s.due, s.ring = in.Due, in.Ring
+	if r := in.Ring; r != nil && !(r.InsideBps > 0 && r.BetweenBps > 0 && r.InsideBps <= math.MaxFloat64 &&
+		r.BetweenBps <= math.MaxFloat64) {
+		return false
+	}
+	seen := map[int]bool{}
+	for i, share := range in.Shares {
+		if len(share) == 0 {
+			continue
+		}
+		if len(share)-1 > len(l.types) || seen[share[0]] || slices.Min(share) < 0 || slices.Max(share) > hare.MaxGPUs {
+			return false
+		}
+		seen[share[0]] = true
+		l.jobs[i].share = &gpuShare{place: share[0], gpus: share[1:]}
+	}
+	return true
+}
