@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 )
 
 func valid() *hare.Instance {

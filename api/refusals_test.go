@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 )
 
 // Refused instances are answered with status 422 and a problem that has pointer and remedy.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/serve/sessions"
 )
 

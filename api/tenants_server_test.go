@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/serve/access"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/clusters"

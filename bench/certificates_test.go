@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/internal/testing/brute"
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"

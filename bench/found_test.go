@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/internal/testing/brute"
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/solver"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/executor"
-	"github.com/hare-sched/hare/executor/executortest"
+	"github.com/hare-sched/hare/internal/testing/executortest"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 

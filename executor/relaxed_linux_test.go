@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/executor/executortest"
 	"github.com/hare-sched/hare/executor/runner"
+	"github.com/hare-sched/hare/internal/testing/executortest"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 

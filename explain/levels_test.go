@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/internal/testing/brute"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )

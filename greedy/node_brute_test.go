@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/internal/testing/brute"
 )
 
 // TestSearchOnNodesAgainstBruteForce also counts how often the search finds the optimum.

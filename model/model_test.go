@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/model"
 )
 

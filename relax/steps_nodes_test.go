@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/internal/testing/brute"
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 )

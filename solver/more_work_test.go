@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/internal/testing/brute"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )

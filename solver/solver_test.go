@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/internal/testing/brute"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/internal/testing/brute"
 )
 
 // nodeReading is one way to read docs/reference/nodes.md. The zero value is the right reading, and each

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/internal/testing/brute"
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/pseudonym"
+	"github.com/hare-sched/hare/history/pseudonym"
 )
 
 // anonymiseCommand replaces the names in texts.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/experiment"
+	"github.com/hare-sched/hare/bench/experiment"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/verify"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/experiment"
+	"github.com/hare-sched/hare/bench/experiment"
 )
 
 // TestExperiment checks that an experiment prints and writes its tables, that these

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 )
 
 // Each refusal of docs/reference/nodes.md, docs/use/running.md, docs/reference/dependencies.md,

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/executor/executortest"
 	"github.com/hare-sched/hare/internal/testing/audit"
+	"github.com/hare-sched/hare/internal/testing/executortest"
 	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/serve/store/sqlite"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"

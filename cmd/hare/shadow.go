@@ -13,7 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
-	"github.com/hare-sched/hare/shadow"
+	"github.com/hare-sched/hare/history/shadow"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/internal/testing/brute"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/regret"
 	"github.com/hare-sched/hare/sim"

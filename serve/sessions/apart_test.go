@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/serve/store/sqlite"

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/sessions"

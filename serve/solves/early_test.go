@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/solves"
 )

@@ -7,7 +7,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/serve/store"

@@ -35,8 +35,8 @@ func TestMembers(t *testing.T) {
 			}
 		}
 	}
-	for _, folder := range []string{"..", "../history", "../wire", "../trace", "../online", "../wire/sessions",
-		"../serve/clusters/ledger", "../internal/testing/audit", "../serve/clusters"} {
+	for _, folder := range []string{"..", "../../history", "../../wire", "../../trace", "../../online", "../../wire/sessions",
+		"../../serve/clusters/ledger", "../../internal/testing/audit", "../../serve/clusters"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +49,7 @@ func TestMembers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			literals := folder == "../history" || folder == "../trace"
+			literals := folder == "../../history" || folder == "../../trace"
 			ast.Inspect(parsed, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.Field:
@@ -65,7 +65,7 @@ func TestMembers(t *testing.T) {
 						}
 					}
 				case *ast.CallExpr: // wire.String("policy", …)
-					if folder != "../wire" || len(n.Args) == 0 {
+					if folder != "../../wire" || len(n.Args) == 0 {
 						break
 					}
 					if f, ok := n.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"Example", "Default", "With", "About",
@@ -97,7 +97,7 @@ func TestMembers(t *testing.T) {
 			if strings.HasSuffix(file, ".instance.json") {
 				continue
 			}
-			text := open(t, strings.TrimPrefix(filepath.ToSlash(file), "../history/testdata/"))
+			text := open(t, strings.TrimPrefix(filepath.ToSlash(file), "../../history/testdata/"))
 			for _, m := range jsonMember.FindAllSubmatch(text.Body, -1) {
 				add(string(m[1]))
 			}
@@ -118,7 +118,7 @@ func TestMembers(t *testing.T) {
 		return
 	}
 	if words = slices.DeleteFunc(words, func(word string) bool { return known[word] }); len(words) > 0 {
-		t.Errorf("members.txt lacks %d words that the readers know, %.200q: go test ./pseudonym -run TestMembers -update",
+		t.Errorf("members.txt lacks %d words that the readers know, %.200q: go test ./history/pseudonym -run TestMembers -update",
 			len(words), words)
 	}
 }

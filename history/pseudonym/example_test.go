@@ -3,7 +3,7 @@ package pseudonym_test
 import (
 	"fmt"
 
-	"github.com/hare-sched/hare/pseudonym"
+	"github.com/hare-sched/hare/history/pseudonym"
 )
 
 // Names become the same invented ones in all texts, and keep their order.

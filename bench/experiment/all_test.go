@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/experiment"
+	"github.com/hare-sched/hare/bench/experiment"
 )
 
 // tinySet returns settings under which every experiment takes a few seconds.

@@ -11,8 +11,8 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// members are the names of members of documents that readers know, one a line; go test ./pseudonym -update gathers
-// them from the sources of the readers.
+// members are the names of members of documents that readers know, one a line; go test ./history/pseudonym -update
+// gathers them from the sources of the readers.
 //
 //go:embed members.txt
 var members string

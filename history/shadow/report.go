@@ -14,7 +14,7 @@ import (
 )
 
 // DocumentVersion names the form of a Report.
-const DocumentVersion = "shadow/v1"
+const DocumentVersion = "history/shadow/v1"
 
 // Report is what Compare found. Times are in seconds. Means and percentiles are over the jobs that
 // did not run yet when the window began; a wait counts from the submission, or from the begin of

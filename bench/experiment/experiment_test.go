@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/experiment"
+	"github.com/hare-sched/hare/bench/experiment"
 	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/history"
-	"github.com/hare-sched/hare/shadow"
+	"github.com/hare-sched/hare/history/shadow"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
 )
