@@ -28,7 +28,7 @@ const swag = "github.com/swaggo/swag/v2/cmd/swag@v2.0.0-rc5"
 
 // documented are the packages whose types are documents, beside openapi and api.
 var documented = []string{"wire/simulate", "wire/explain", "wire/whatif", "whatif", "online",
-	"wire/regret", "wire/sessions", "wire/clusters", "serve/admission", "verify", "policy", "online/policies"}
+	"wire/regret", "wire/sessions", "wire/clusters", "serve/admission", "verify", "sim/policies", "online/policies"}
 
 func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	t.Helper()

@@ -30,7 +30,8 @@ func play(t *testing.T, name string, inst *hare.Instance,
 
 func merged(t *testing.T, name string, inst *hare.Instance, quantumUs int64, cfg sim.Config) *sim.Outcome {
 	m := sim.Merge(inst, quantumUs)
-	return play(t, name, m.Inst, func(ctx context.Context, inst *hare.Instance, info policies.Info) (*sim.Outcome, error) {
+	return play(t, name, m.Inst, func(ctx context.Context, inst *hare.Instance, info policies.Info) (*sim.Outcome,
+		error) {
 		p, err := info.New(ctx, inst, policies.Config{ThresholdUs: 3e6})
 		if err != nil {
 			return nil, err

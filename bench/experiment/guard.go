@@ -20,9 +20,11 @@ var guards = Info{
 	Published: "None: the guard is Hare's own.",
 	schemes: []Scheme{
 		limitOf("rolling", -1),
-		{Policy: "rolling", Name: "rolling, no guard", Config: policies.Config{Rolling: policies.RollingConfig{Guard: noGuard}}},
+		{Policy: "rolling", Name: "rolling, no guard",
+			Config: policies.Config{Rolling: policies.RollingConfig{Guard: noGuard}}},
 		limitOf("hgittins", -1),
-		{Policy: "hgittins", Name: "hgittins, no guard", Config: policies.Config{HGittins: policies.HGittinsConfig{Guard: noGuard}}},
+		{Policy: "hgittins", Name: "hgittins, no guard",
+			Config: policies.Config{HGittins: policies.HGittinsConfig{Guard: noGuard}}},
 		{Policy: "fifo"},
 	},
 	measures: []measure{meanJCT, weighted, p99Slowdown, worstSlowdown},

@@ -196,7 +196,8 @@ var hadarEs = Info{
 		hadarEOf("efficiency 0.8", leases.HadarEConfig{}, sim.LeaseFork{MergeS: mergeS, Efficiency: 0.8}),
 		hadarEOf("efficiency 0.5", leases.HadarEConfig{}, sim.LeaseFork{MergeS: mergeS, Efficiency: 0.5}),
 		hadarEOf("rates misjudged", leases.HadarEConfig{}, sim.LeaseFork{MergeS: mergeS, Guess: alike}),
-		hadarEOf("utility inverse_remaining", leases.HadarEConfig{Hadar: leases.HadarConfig{Utility: leases.InverseRemaining}},
+		hadarEOf("utility inverse_remaining",
+			leases.HadarEConfig{Hadar: leases.HadarConfig{Utility: leases.InverseRemaining}},
 			sim.LeaseFork{MergeS: mergeS}),
 	},
 	leaseCases: func(scale int) ([]leaseCase, error) {

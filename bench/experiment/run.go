@@ -182,7 +182,8 @@ func (cfg *Config) giveParameters(schemes []Scheme) error {
 }
 
 // one simulates one case under one scheme.
-func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info policies.Info, rel *hare.Relaxation) (*Run, error) {
+func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info policies.Info, rel *hare.Relaxation) (*Run,
+	error) {
 	tc, sc := s.Config, c.Sim
 	tc.LP, sc.Name = cfg.Solver.LP, s.name()
 	if tc.Moves == 0 {

@@ -35,8 +35,8 @@ func TestMembers(t *testing.T) {
 			}
 		}
 	}
-	for _, folder := range []string{"..", "../../history", "../../wire", "../../trace", "../../online", "../../wire/sessions",
-		"../../serve/clusters/ledger", "../../internal/testing/audit", "../../serve/clusters"} {
+	for _, folder := range []string{"../..", "../../history", "../../wire", "../../trace", "../../online",
+		"../../wire/sessions", "../../serve/clusters/ledger", "../../internal/testing/audit", "../../serve/clusters"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestMembers(t *testing.T) {
 	}
 	// The members of what Slurm writes are no names of anybody's.
 	for _, pattern := range []string{"s*.json", "nodes-*.json", "live/*.gz"} {
-		files, err := filepath.Glob(filepath.Join("..", "history", "testdata", pattern))
+		files, err := filepath.Glob(filepath.Join("..", "testdata", pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestMembers(t *testing.T) {
 			if strings.HasSuffix(file, ".instance.json") {
 				continue
 			}
-			text := open(t, strings.TrimPrefix(filepath.ToSlash(file), "../../history/testdata/"))
+			text := open(t, strings.TrimPrefix(filepath.ToSlash(file), "../testdata/"))
 			for _, m := range jsonMember.FindAllSubmatch(text.Body, -1) {
 				add(string(m[1]))
 			}
@@ -118,7 +118,8 @@ func TestMembers(t *testing.T) {
 		return
 	}
 	if words = slices.DeleteFunc(words, func(word string) bool { return known[word] }); len(words) > 0 {
-		t.Errorf("members.txt lacks %d words that the readers know, %.200q: go test ./history/pseudonym -run TestMembers -update",
+		t.Errorf("members.txt lacks %d words that the readers know, %.200q: go test ./history/pseudonym -run TestMembers "+
+			"-update",
 			len(words), words)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // open reads a file of the readers' own tests.
 func open(t testing.TB, name string) Text {
 	t.Helper()
-	body, err := os.ReadFile(filepath.Join("..", "history", "testdata", name))
+	body, err := os.ReadFile(filepath.Join("..", "testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ var wordForm = regexp.MustCompile(`[A-Za-z0-9_][A-Za-z0-9_.-]*`)
 
 // caseFolders are the texts of the readers' cases, each jobs with the nodes beside them.
 func caseFolders(t *testing.T) (out [][]string) {
-	folders, err := filepath.Glob(filepath.Join("..", "history", "testdata", "cases", "*"))
+	folders, err := filepath.Glob(filepath.Join("..", "testdata", "cases", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}

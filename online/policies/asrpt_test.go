@@ -136,7 +136,8 @@ func TestASRPTByHand(t *testing.T) {
 			"j0 0-4 j1 0-8 j2 0-6 j3 5-11 j4 8-9"},
 		// Until 4 the GPUs of a and b are reserved for j4. j5 could start on them from 5 on, when j4 has ended, and waits
 		// until 7.
-		{"a delay behind a reservation", behindAReservation(), policies.ASRPTConfig{Eager: true, Backfill: true, DelayUs: 2e6},
+		{"a delay behind a reservation", behindAReservation(),
+			policies.ASRPTConfig{Eager: true, Backfill: true, DelayUs: 2e6},
 			"j0 0-30 j1 0-30 j2 0-30 j3 0-4 j4 4-5 j5 7-16"},
 		{"no delay", shared(), policies.ASRPTConfig{Eager: true, DelayUs: -1}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
 		{"far is near", shared(), policies.ASRPTConfig{Eager: true, Near: 3}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},

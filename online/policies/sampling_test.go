@@ -87,7 +87,8 @@ func TestSamplingSettings(t *testing.T) {
 		{}, {OnlyPlaced: true}, {WholeRounds: true}, {Market: market.Config{Drawing: market.Uniform, Draws: 3}},
 		{Market: market.Config{Valuation: market.Throughput, Skip: -1}},
 	} {
-		if _, err := sim.Run(t.Context(), inst, fresh(t, info, inst, policies.Config{Sampling: cfg}), sim.Config{}); err != nil {
+		p := fresh(t, info, inst, policies.Config{Sampling: cfg})
+		if _, err := sim.Run(t.Context(), inst, p, sim.Config{}); err != nil {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 	}

@@ -74,7 +74,8 @@ func TestThemisByHand(t *testing.T) {
 	inst := gangs(1, gang("x", 0, 10, 1), gang("y", 0, 6, 1), gang("z", 2, 4, 1))
 	for f, want := range map[float64]string{0: "x 0-20 y 3-12 z 6-13", 0.9: "x 0-20 y 3-12 z 6-13",
 		-1: "x 0-20 y 7-13 z 3-7"} {
-		p := must(t)(policies.NewThemis(&inst.Cluster, policies.SizesOf(inst), policies.ThemisConfig{Fairness: f, LeaseUs: 3e6}))
+		p := must(t)(policies.NewThemis(&inst.Cluster, policies.SizesOf(inst),
+			policies.ThemisConfig{Fairness: f, LeaseUs: 3e6}))
 		if got := times(t, p, inst); got != want {
 			t.Errorf("f %v: %s, want %s", f, got, want)
 		}

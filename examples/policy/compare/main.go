@@ -9,8 +9,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/sim/policies/task"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/policies/task"
 	"github.com/hare-sched/hare/trace"
 
 	narrow "example.com/hare-policy"
