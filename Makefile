@@ -38,15 +38,16 @@ test-go test-race: export GOGC := 400
 quick_race := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 
 # The longest first, so that no core waits for the last one.
-slow := $(addprefix ./,verify sessions cmd/hare solver policy bench sim/policies/task experiment greedy api)
+slow := $(addprefix ./,verify serve/sessions cmd/hare solver sim/policies bench online/policies bench/experiment \
+	greedy api)
 
 # Packages with goroutines of their own are tested under the race detector too.
 # The longest first here, too. The detector can find nothing in packages with one goroutine, in
 # their tests too: explain, regret, policy, sim, online, verify, wire and the like. The solver
 # that explain and regret call is tested by itself.
-racy := $(wildcard api solver sessions solves greedy experiment internal/lp relax admission \
-	 access study whatif store serve/store/sqlite service client clusters executor/worker executor/pool executor/link \
-	 executor/rounds shadow)
+racy := api solver serve/sessions serve/solves greedy bench/experiment internal/lp relax serve/admission \
+	serve/access sim/study whatif serve/store serve/store/sqlite serve/service client serve/clusters executor/worker \
+	executor/pool executor/link executor/rounds history/shadow
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
 
@@ -172,7 +173,7 @@ fuzz: highs ## FUZZ=FuzzBearer in PACKAGE=./api for FUZZTIME=60s, not spent on m
 .PHONY: test-python
 test-python: ## the verifier in Python, and the worker
 	$(PYTHON) -m unittest discover -s verify -p '*test*.py'
-	$(PYTHON) -m unittest discover -s worker/tests
+	$(PYTHON) -m unittest discover -s executor/python/tests
 
 # Said before minutes of tests, not behind it.
 .PHONY: prerequisites-clients
@@ -202,7 +203,7 @@ fuzz-api: highs ## every operation of the HTTP interface for 10 min, half of it 
 	@scripts/clients.sh fuzz 300
 
 .PHONY: web
-web: prerequisites-clients ## the bundles of the pages, in web/dist, from web/src: see docs/inside/pages.md
+web: prerequisites-clients ## the bundles of the pages, in plot/web/dist, from plot/web/src: see docs/inside/pages.md
 	@scripts/web.sh build
 
 .PHONY: test-web

@@ -19,7 +19,7 @@ var (
 func TestLinksOfPages(t *testing.T) {
 	pages := docsPages(t)
 	pages = append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "trace/data/README.md",
-		"clients/python/README.md", "clients/typescript/README.md")
+		"client/python/README.md", "client/typescript/README.md")
 	for _, page := range pages {
 		for _, link := range pageLink.FindAllStringSubmatch(readPage(t, page), -1) {
 			if strings.Contains(link[1], "://") || strings.HasPrefix(link[1], "mailto:") {

@@ -23,7 +23,7 @@ const longestLine = 119
 var handwritten = []string{".go", ".ts", ".mjs", ".py", ".sh", ".css", ".html", ".yml", "Makefile", "Dockerfile"}
 
 // generated matches the files that programs write.
-var generated = regexp.MustCompile(`^web/dist/|(^|/)testdata/|\.svg$|\.golden$`)
+var generated = regexp.MustCompile(`^plot/web/dist/|(^|/)testdata/|\.svg$|\.golden$`)
 
 // unbreakable matches the lines that must stay whole: swag reads the annotations of parameters
 // and answers from one line each, and the tag of a field is one literal.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/hare-sched/hare/web"
+	"github.com/hare-sched/hare/plot/web"
 )
 
 // homeLink is a link on the home page.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/web"
+	"github.com/hare-sched/hare/plot/web"
 )
 
 // getGanttSVG draws the schedule as SVG.

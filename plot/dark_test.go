@@ -39,7 +39,7 @@ func colourOf(t *testing.T, text string) color.RGBA {
 // pictures, and for every colour of a job that would be hard to see on a dark
 // background.
 func TestPicturesOnDarkPages(t *testing.T) {
-	raw, err := os.ReadFile("../web/src/shared/report.css")
+	raw, err := os.ReadFile("../plot/web/src/shared/report.css")
 	if err != nil {
 		t.Fatal(err)
 	}

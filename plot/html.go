@@ -4,13 +4,13 @@ import (
 	"io"
 
 	hare "github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/web"
+	"github.com/hare-sched/hare/plot/web"
 )
 
 // maxPageSpans limits the entries of a page, which take about 25 bytes each.
 const maxPageSpans = 400_000
 
-// page is what the script draws: PageData in web/src/gantt/data.ts. The times of lanes
+// page is what the script draws: PageData in plot/web/src/gantt/data.ts. The times of lanes
 // are multiples of Unit microseconds.
 type page struct {
 	Title      string   `json:"title"`

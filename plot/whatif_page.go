@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare/internal/words"
-	"github.com/hare-sched/hare/web"
+	"github.com/hare-sched/hare/plot/web"
 )
 
 // maxPageRows of a page of intervals.

@@ -42,7 +42,7 @@ esac
 
 node=$(scripts/get-node.sh)
 PATH=${node:+$node:}$PATH
-for folder in web clients/typescript clients/conformance; do
+for folder in plot/web client/typescript client/conformance; do
     out=$(cd "$folder" && timeout 60 npm audit --json --package-lock-only 2>/dev/null)
     if grep -q '"auditReportVersion"' <<<"$out"; then
         judge "npm packages of $folder" $(grep -oE 'GHSA(-[0-9a-z]{4}){3}' <<<"$out" | sort -u)
@@ -59,7 +59,7 @@ if [ "$(cat "$venv/stamp" 2>/dev/null)" != "$(sha256sum <scripts/audit-requireme
             >"$cache/audit.log" 2>&1 &&
         sha256sum <scripts/audit-requirements.txt >"$venv/stamp"
 fi
-for file in clients/python/tools.txt clients/conformance/requirements.txt bench/requirements.txt \
+for file in client/python/tools.txt client/conformance/requirements.txt bench/requirements.txt \
     scripts/highs-requirements.txt scripts/certificates-requirements.txt scripts/node-requirements.txt \
     scripts/audit-requirements.txt; do
     if ! [ -e "$venv/stamp" ]; then

@@ -46,10 +46,10 @@ modules() {
 }
 
 build_python() {
-    venv py-tools clients/python/tools.txt
+    venv py-tools client/python/tools.txt
     local bin=$cache/py-tools/bin
     (
-        cd clients/python
+        cd client/python
         PATH=$bin:$PATH openapi-python-client generate --fail-on-warning \
             --path "$root/openapi/openapi.json" --meta none --output-path src/hare_client/generated \
             --overwrite --config generate.yaml >"$cache/generate.log" 2>&1 || {
@@ -64,13 +64,13 @@ build_python() {
             exit 1
         }
     )
-    cp clients/python/dist/* build/clients/
+    cp client/python/dist/* build/clients/
 }
 
 build_typescript() {
-    modules clients/typescript
+    modules client/typescript
     (
-        cd clients/typescript
+        cd client/typescript
         node_modules/.bin/openapi-ts >"$cache/generate-ts.log" 2>&1 || {
             cat "$cache/generate-ts.log" >&2
             exit 1
@@ -127,12 +127,12 @@ clean() {
 test_clients() {
     build
     binary
-    "$hare" solve -q clients/conformance/readme.instance.json -o "$cache/result.json"
+    "$hare" solve -q client/conformance/readme.instance.json -o "$cache/result.json"
     # The packages are tested in a folder from which nothing of this checkout can be imported.
-    venv py-use clients/python/runtime.txt
+    venv py-use client/python/runtime.txt
     "$cache/py-use/bin/python" -m pip install -q --no-deps --no-index --force-reinstall build/clients/hare_client-*.whl
     rm -rf "$cache/ts-use" && mkdir -p "$cache/ts-use"
-    cp clients/typescript/test/*.mjs "$cache/ts-use/"
+    cp client/typescript/test/*.mjs "$cache/ts-use/"
     (
         cd "$cache/ts-use"
         echo '{"private": true, "type": "module"}' >package.json
@@ -140,9 +140,9 @@ test_clients() {
     )
     serve
     export HARE_URL=$url HARE_ROOT=$root HARE_RESULT=$cache/result.json PYTHON=$python
-    export HARE_FAKE=$root/clients/conformance/fake.py
+    export HARE_FAKE=$root/client/conformance/fake.py
     run_clients '*'
-    "$python" clients/conformance/check_docs.py "$cache/py-use/bin/python" "$cache/ts-use"
+    "$python" client/conformance/check_docs.py "$cache/py-use/bin/python" "$cache/ts-use"
     stop
     clean
     if with_keys; then
@@ -157,7 +157,7 @@ test_clients() {
 # run_clients PATTERN runs the tests of both clients whose names match PATTERN.
 run_clients() {
     echo "== Python"
-    "$cache/py-use/bin/python" -I -m unittest discover -s clients/python/tests -p "test_$1.py"
+    "$cache/py-use/bin/python" -I -m unittest discover -s client/python/tests -p "test_$1.py"
     echo "== TypeScript"
     (cd "$cache/ts-use" && node --test --test-reporter=dot ./$1.test.mjs)
 }
@@ -172,8 +172,8 @@ with_keys() {
 }
 
 lint() {
-    modules clients/conformance
-    clients/conformance/node_modules/.bin/redocly lint --config clients/conformance/redocly.yaml \
+    modules client/conformance
+    client/conformance/node_modules/.bin/redocly lint --config client/conformance/redocly.yaml \
         --format stylish openapi/openapi.yaml 2>"$cache/lint.log" || {
         cat "$cache/lint.log" >&2
         exit 1
@@ -185,7 +185,7 @@ lint() {
 # (python/cpython#106905).
 attack() {
     (
-        cd clients/conformance
+        cd client/conformance
         "$cache/fuzz/bin/schemathesis" run ../../openapi/openapi.json --url "$url" --checks all \
             --seed "${SEED:-1}" "$@" >"$cache/fuzz.log" 2>&1
     ) || {
@@ -209,7 +209,7 @@ fuzz() {
     local open=(--phases examples,fuzzing --max-examples 2)
     local keyed=(--phases examples,coverage,stateful --max-examples 4)
     [ -z "${1:-}" ] || open=(--max-time "$1") keyed=(--max-time "$1")
-    venv fuzz clients/conformance/requirements.txt
+    venv fuzz client/conformance/requirements.txt
     binary
     echo "== API fuzzer, no keys"
     serve --max-time 300ms --max-sessions 100 --running 2

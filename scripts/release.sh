@@ -74,8 +74,8 @@ build() {
         python3 "$src/scripts/wheel.py" "$stage" "$2" "$version" "$platform"
     done
     # The build may use the tools of this checkout, because their hashes are checked.
-    [ ! -d "$root/clients/typescript/node_modules" ] ||
-        ln -s "$root/clients/typescript/node_modules" "$src/clients/typescript/"
+    [ ! -d "$root/client/typescript/node_modules" ] ||
+        ln -s "$root/client/typescript/node_modules" "$src/client/typescript/"
     HARE_CLIENTS=$root/.clients "$src/scripts/clients.sh" build >/dev/null
     cp "$src"/build/clients/hare* "$2/"
     if [ -n "${4:-}" ]; then
@@ -102,8 +102,8 @@ use() {
         echo "$1 found no HiGHS." >&2
         exit 1
     fi
-    bare "$1" solve -q --work-limit 100 "$root/clients/conformance/readme.instance.json" -o "$tmp/result.json"
-    bare "$1" verify "$root/clients/conformance/readme.instance.json" "$tmp/result.json"
+    bare "$1" solve -q --work-limit 100 "$root/client/conformance/readme.instance.json" -o "$tmp/result.json"
+    bare "$1" verify "$root/client/conformance/readme.instance.json" "$tmp/result.json"
 }
 
 case ${1:-} in

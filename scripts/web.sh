@@ -1,7 +1,7 @@
 #!/bin/bash
-# Builds and tests the pages of web/. Only this script needs Node.js; Go users do not.
+# Builds and tests the pages of plot/web/. Only this script needs Node.js; Go users do not.
 #
-#   web.sh build      build the bundles in web/dist, which are committed
+#   web.sh build      build the bundles in plot/web/dist, which are committed
 #   web.sh test       check format and types, run the unit tests, compare the bundles with
 #                     their sources, and test the pages in Chromium
 #
@@ -16,7 +16,7 @@ export NO_UPDATE_NOTIFIER=1
 mkdir -p "$cache"
 node=$("$root/scripts/get-node.sh")
 PATH=${node:+$node:}$PATH
-cd web
+cd plot/web
 formatted=("src/**/*.{ts,css}" "test/*.ts" "browser/*.ts" "*.mjs")
 
 # modules installs node_modules from the lock file.
@@ -28,12 +28,12 @@ modules() {
     echo "$wanted" >"$cache/modules.stamp"
 }
 
-# check_dist fails if web/dist differs from what the sources build.
+# check_dist fails if plot/web/dist differs from what the sources build.
 check_dist() {
     rm -rf "$cache/dist"
     node build.mjs "$cache/dist"
     diff -r "$cache/dist" dist >/dev/null || {
-        echo "web/dist differs from what web/src builds: run scripts/web.sh build and commit web/dist" >&2
+        echo "plot/web/dist differs from what plot/web/src builds: scripts/web.sh build writes it; commit it" >&2
         diff -rq "$cache/dist" dist >&2
         exit 1
     }
@@ -72,7 +72,7 @@ build)
 test)
     modules
     node_modules/.bin/prettier --check --log-level warn "${formatted[@]}" || {
-        echo "to format these files: web/node_modules/.bin/prettier --write FILE" >&2
+        echo "to format these files: plot/web/node_modules/.bin/prettier --write FILE" >&2
         exit 1
     }
     node_modules/.bin/tsc -p tsconfig.json

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/web"
+	"github.com/hare-sched/hare/plot/web"
 )
 
 var pages = template.Must(template.New("").Parse(`{{define "head"}}<h1>{{.Title}}</h1>{{.Theme}}

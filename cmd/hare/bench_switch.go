@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/bench"
+	"github.com/hare-sched/hare/executor/python"
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/worker"
 )
 
 // switchFlags are the flags of bench switch.
@@ -119,7 +119,7 @@ func (s *switchFlags) measure(ctx context.Context) (*bench.Switches, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := worker.Extract(dir); err != nil {
+	if err := python.Extract(dir); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("the run did not end within --limit %v", s.limit))

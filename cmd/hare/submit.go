@@ -76,8 +76,8 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
   hare submit --gpus 16 --nodes 2 --gpus-per-task 8 -- torchrun-less-train.sh
   hare submit --seconds V100=3600,T4=9000 --retries 3 --checkpoint-dir /shared/bert -- python train.py
   ID=$(hare submit --gpus 1 -- sleep 60)
-  hare submit --module line --directory worker/examples --rounds 4 --tasks 8
-  hare submit --module line --directory worker/examples --rounds 4 --gpus 2`,
+  hare submit --module line --directory executor/python/examples --rounds 4 --tasks 8
+  hare submit --module line --directory executor/python/examples --rounds 4 --gpus 2`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && sf.job.Module != "":

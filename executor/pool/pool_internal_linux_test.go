@@ -20,7 +20,7 @@ func testPool(t *testing.T, memory int64) *Pool {
 	if err := exec.Command("python3", "-c", "import sys; assert sys.version_info >= (3, 11)").Run(); err != nil {
 		t.Skip("no Python 3.11")
 	}
-	source, err := filepath.Abs("../../worker/src")
+	source, err := filepath.Abs("../../executor/python/src")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func testPool(t *testing.T, memory int64) *Pool {
 
 func examplesOf(t *testing.T) string {
 	t.Helper()
-	examples, err := filepath.Abs("../../worker/examples")
+	examples, err := filepath.Abs("../../executor/python/examples")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func start(t testing.TB, devices int) *process {
 	if err != nil {
 		t.Skipf("no Python 3.11: %v: %s", err, out)
 	}
-	source, err := filepath.Abs("../../worker/src")
+	source, err := filepath.Abs("../../executor/python/src")
 	if err != nil {
 		t.Fatal(err)
 	}

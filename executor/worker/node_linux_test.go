@@ -29,7 +29,7 @@ var (
 // packageFolder returns where hare_worker is.
 func packageFolder(t testing.TB) string {
 	t.Helper()
-	path, err := filepath.Abs("../../worker/src")
+	path, err := filepath.Abs("../../executor/python/src")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestKillsAndSwitchesChangeNoBit(t *testing.T) {
 
 // The examples of the documentation train on two workers as in a loop.
 func TestExamplesTrain(t *testing.T) {
-	folder, err := filepath.Abs("../../worker/examples")
+	folder, err := filepath.Abs("../../executor/python/examples")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/web"
+	"github.com/hare-sched/hare/plot/web"
 )
 
 // pageBody is the markup of the page. The page begins with what a manager reads; figures for

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/web"
+	"github.com/hare-sched/hare/plot/web"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 

@@ -13,7 +13,7 @@ from hare_client.generated.models import Event, Instance, KeyRequest
 ROOT = Path(__file__).resolve().parents[3]
 
 # The instance of README.md.
-README = json.loads((ROOT / "clients/conformance/readme.instance.json").read_text())
+README = json.loads((ROOT / "client/conformance/readme.instance.json").read_text())
 THREE = json.loads((ROOT / "testdata/examples/three-jobs.instance.json").read_text())
 
 # An instance with the fields of clusters: job run holds a GPU until 5 s, and job train has only its

@@ -1,5 +1,5 @@
 """The Python side of the protocol, against an agent that is cut, hostile or of another user, and
-the backends where their libraries are installed. python3 -m unittest discover -s worker/tests"""
+the backends where their libraries are installed. python3 -m unittest discover -s executor/python/tests"""
 
 import array
 import importlib.util

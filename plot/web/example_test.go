@@ -5,7 +5,7 @@ import (
 	"html"
 	"strings"
 
-	"github.com/hare-sched/hare/web"
+	"github.com/hare-sched/hare/plot/web"
 )
 
 // The body of a report is the caller's markup, in a document that needs no other

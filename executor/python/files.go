@@ -1,6 +1,6 @@
-// Package worker carries the files of the Python package hare_worker, so that the binary can
+// Package python carries the files of the Python package hare_worker, so that the binary can
 // bring it to machines that have Python alone.
-package worker
+package python
 
 import (
 	"embed"

@@ -23,7 +23,7 @@ class Network(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.fake = subprocess.Popen(
-            [sys.executable, ROOT / "clients/conformance/fake.py", os.environ["HARE_RESULT"]],
+            [sys.executable, ROOT / "client/conformance/fake.py", os.environ["HARE_RESULT"]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -32,13 +32,13 @@ def go_example():
 def main(python, folder):
     page = (ROOT / "docs/use/clients.md").read_text()
     folder = pathlib.Path(folder)
-    instance = ROOT / "clients/conformance/readme.instance.json"
+    instance = ROOT / "client/conformance/readme.instance.json"
     shutil.copy(instance, folder / "instance.json")
     faults = ran = 0
     if indented(instance.read_text()) not in page:
         print(f"docs/use/clients.md has another {instance.name}")
         faults += 1
-    for example in sorted((ROOT / "clients").glob("*/examples/*")):
+    for example in sorted((ROOT / "client").glob("*/examples/*")):
         if indented(example.read_text()) not in page:
             print(f"docs/use/clients.md has another {example.name}")
             faults += 1

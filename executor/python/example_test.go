@@ -1,11 +1,11 @@
-package worker_test
+package python_test
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/hare-sched/hare/worker"
+	"github.com/hare-sched/hare/executor/python"
 )
 
 func ExampleExtract() {
@@ -14,7 +14,7 @@ func ExampleExtract() {
 		panic(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := worker.Extract(dir); err != nil {
+	if err := python.Extract(dir); err != nil {
 		panic(err)
 	}
 	found, _ := filepath.Glob(filepath.Join(dir, "hare_worker", "switching.py"))

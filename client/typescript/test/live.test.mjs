@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { EventRefused, generated, Hare, isDone, Problem } from "hare-client";
 
 const read = (name) => JSON.parse(readFileSync(`${process.env.HARE_ROOT}/${name}`, "utf8"));
-const readme = read("clients/conformance/readme.instance.json");
+const readme = read("client/conformance/readme.instance.json");
 const three = read("testdata/examples/three-jobs.instance.json");
 const kept = "/v1/solves/{id}" in read("openapi/openapi.json").paths;
 const hare = new Hare({ url: process.env.HARE_URL, key: process.env.HARE_KEY, insecure: true });

@@ -1,5 +1,5 @@
 // The installed package against a network that loses, cuts and refuses.
-// HARE_FAKE starts clients/conformance/fake.py.
+// HARE_FAKE starts client/conformance/fake.py.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
