@@ -21,7 +21,7 @@ var notHere = regexp.MustCompile(`^(go|make|npm|\(cd) |hare (bench|experiment|sl
 // pagesElsewhere have a test of their own, or show only what cannot run here.
 var pagesElsewhere = []string{"reference/http", "use/explain", "use/import", "use/kubernetes",
 	"use/online", "use/own-policy", "use/ray", "use/replan", "use/run-jobs", "use/secure", "use/shadow", "use/simulate",
-	"use/slurm", "use/upgrading", "use/whatif"}
+	"use/slurm", "use/whatif"}
 
 // TestPages runs what all other pages show. Those of docs/lab take hours.
 func TestPages(t *testing.T) {
