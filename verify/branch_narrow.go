@@ -60,6 +60,27 @@ func atLeastNone(tc *typeCapacity) *typeCapacity {
 
 // narrow removes starts that no schedule of the proof in docs/inside/branch.md has. It returns false if
 // some job has none left. It stops early when ctx ends.
+//
+// Proof that a tree bounds the optimum. The rules are those of the page.
+//
+// One schedule: Values are whole multiples of 1e-12 and not negative, so there are schedules of least value; of
+// these take those with the least sum of starts. Let equal jobs trade places, type and start together, until they
+// start in the order of the instance; value, sum and feasibility stay. Call this schedule σ. No job of σ can start a
+// microsecond earlier by itself. So for a job j on type k with start S: S = a, or in the microsecond before S fewer
+// than K GPUs of type k are free for j, so at S GPUs of type k come or a block of another job on k ends. That is
+// rule 3. Following such ends back from S one comes to other jobs with earlier starts, never twice to one, and at
+// last to a release or an arrival of GPUs (0 is one); so S is at most the l of the root.
+//
+// σ is in a leaf that is not empty: At the root all its starts are possible, and the two parts of a split leave out
+// no schedule. Narrowing leaves them possible: rule 1, because a job with one type that starts between f and l does
+// hold its core, and σ fits into M_k; rule 2, because σ has equal jobs in order; rule 3, because another block that
+// ends at S has a start that is possible.
+//
+// The leaf bounds σ: At every instant the blocks of σ on type k hold at most M_k(t) GPUs, of which the cores are
+// part. What they hold beside the cores are whole blocks of K GPUs, which fit into M_k − cores, so that they pay at
+// most F_k(M_k − cores): a block with a price of its job is one of this job, runs when the node lets it run, and is
+// not its core. Each job pays at least φ − w C outside its core. So value(σ) is at least what the leaf proves, and
+// the least over all leaves is no greater. ∎
 func (t *branchTree) narrow(ctx context.Context, st *starts) bool {
 	for range sweeps {
 		if ctx.Err() != nil {
