@@ -64,6 +64,31 @@ func hasAnchor(page, anchor string) bool {
 	return false
 }
 
+// TestSizeOfDocs keeps the documentation short enough to be read. The laboratory, where measurements stand, is counted
+// by itself.
+func TestSizeOfDocs(t *testing.T) {
+	const mostPages, mostWords, mostLabWords = 25, 60_000, 30_000
+	pages, words, labWords := 0, 0, 0
+	for _, page := range append(docsPages(t), "README.md") {
+		n := len(strings.Fields(readPage(t, page)))
+		if strings.HasPrefix(filepath.ToSlash(page), "docs/lab/") {
+			labWords += n
+			continue
+		}
+		pages++
+		words += n
+	}
+	if pages > mostPages {
+		t.Errorf("there are %d pages outside of docs/lab, and %d are the most", pages, mostPages)
+	}
+	if words > mostWords {
+		t.Errorf("the pages outside of docs/lab have %d words, and %d are the most", words, mostWords)
+	}
+	if labWords > mostLabWords {
+		t.Errorf("the pages of docs/lab have %d words, and %d are the most", labWords, mostLabWords)
+	}
+}
+
 // TestThreatModel checks that each test that docs/use/secure.md names for a promise exists.
 func TestThreatModel(t *testing.T) {
 	tests := map[string]bool{}
