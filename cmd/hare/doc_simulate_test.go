@@ -22,5 +22,5 @@ func TestSimulatePage(t *testing.T) {
 	if _, err := pool.Ready(t.Context()); err != nil {
 		t.Skip(err) // the figures of the page need HiGHS
 	}
-	checkPage(t, "../../docs/use/simulate.md", changingSpeed, 28, "grep", "diff")
+	checkPage(t, "../../docs/use/simulate.md", changingSpeed, 15, "grep", "diff")
 }
