@@ -53,7 +53,11 @@ func plain(job *hare.Job) bool {
 }
 
 // leafBound returns what the prices of the only leaf of a tree prove: Σ φ − Σ w a − the price of all capacity, where
-// capacity costs what the dearest set of jobs pays that fits.
+// capacity costs what the dearest set of jobs pays that fits. (Cells + C_k + jobs) · (1 + max_t M_k(t)) · (1 + rows of
+// jobs and sizes), summed over the types k with rows of jobs, is at most 2^33.
+//
+// Proof. At t the parts of type k are all K GPUs of one job, none twice or before its release, or single GPUs of
+// relaxed jobs; so the jobs pay at most F_k(M_k(t)), and the proof of the method price goes through. ∎
 func leafBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Certificate) (*proved, error) {
 	t := &branchTree{byID: map[string]int{}}
 	t.addKinds(s)

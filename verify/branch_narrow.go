@@ -58,10 +58,25 @@ func atLeastNone(tc *typeCapacity) *typeCapacity {
 	return tc
 }
 
-// narrow removes starts that no schedule of the proof in docs/inside/branch.md has. It returns false if
-// some job has none left. It stops early when ctx ends.
+// narrow removes starts that the schedule σ of the proof below does not have. It returns false if some job has none
+// left. It stops early when ctx ends. A node has for each job j and type the first and the last possible start, f and
+// l, in whole microseconds; a type with f > l is out. The sweeps go through the jobs in their order and the types in
+// sorted order, and each change counts at once; they end when one changes nothing, and after 8:
 //
-// Proof that a tree bounds the optimum. The rules are those of the page.
+//  1. Capacity. If a job i has one type only, and l < f + L there, it holds K GPUs from l to f + L in every schedule
+//     of the node: its core. Beside the cores of the other jobs, f rises to the first start, and l falls to the last,
+//     from which at least K GPUs are free for L_k.
+//  2. Equal jobs. Jobs with the same weight, release, tasks and times L_k (on the same types) are equal. f is at least
+//     the least f of the nearest equal job before j in the instance over its types, and l at most the greatest l of
+//     the nearest equal job after it.
+//  3. Touching. f rises to, and l falls to, a start at which j may touch: its release; a time at which GPUs of type k
+//     come, and 0; or a time from f + L_k to l + L_k of another job that may still run on k. If there is none between
+//     f and l, j cannot run on k.
+//
+// Where GPUs stay, blocks that hold no more than M_k(t) GPUs at any t can be given GPUs. Where a GPU leaves as another
+// one comes they may not; a tree then bounds more schedules than there are.
+//
+// Proof that a tree bounds the optimum.
 //
 // One schedule: Values are whole multiples of 1e-12 and not negative, so there are schedules of least value; of
 // these take those with the least sum of starts. Let equal jobs trade places, type and start together, until they
