@@ -11,5 +11,5 @@ var changingHTTP = regexp.MustCompile(changingRun.String() +
 	`|"(created|started|ended)":"[^"]*"|"(events|seq)":\d\d+|"([a-z]+_s|result_bytes)":\d+(\.\d+)?`)
 
 func TestHTTPPage(t *testing.T) {
-	checkPage(t, "../../docs/reference/http.md", changingHTTP, 30, "grep")
+	checkPage(t, "../../docs/reference/http.md", changingHTTP, 20, "grep")
 }
