@@ -64,6 +64,31 @@ func hasAnchor(page, anchor string) bool {
 	return false
 }
 
+// TestSizeOfDocs keeps the documentation short enough to be read. The laboratory, where measurements stand, is counted
+// by itself.
+func TestSizeOfDocs(t *testing.T) {
+	const mostPages, mostWords, mostLabWords = 25, 60_000, 30_000
+	pages, words, labWords := 0, 0, 0
+	for _, page := range append(docsPages(t), "README.md") {
+		n := len(strings.Fields(readPage(t, page)))
+		if strings.HasPrefix(filepath.ToSlash(page), "docs/lab/") {
+			labWords += n
+			continue
+		}
+		pages++
+		words += n
+	}
+	if pages > mostPages {
+		t.Errorf("there are %d pages outside of docs/lab, and %d are the most", pages, mostPages)
+	}
+	if words > mostWords {
+		t.Errorf("the pages outside of docs/lab have %d words, and %d are the most", words, mostWords)
+	}
+	if labWords > mostLabWords {
+		t.Errorf("the pages of docs/lab have %d words, and %d are the most", labWords, mostLabWords)
+	}
+}
+
 // TestThreatModel checks that each test that docs/use/secure.md names for a promise exists.
 func TestThreatModel(t *testing.T) {
 	tests := map[string]bool{}
@@ -111,6 +136,109 @@ func TestPlacesOfChanges(t *testing.T) {
 	if places < 20 {
 		t.Errorf("the table names %d files and packages; it has the form of another time", places)
 	}
+}
+
+// TestQuestionsOfStrangers checks that whoever begins at README.md finds the answers to common questions: the page is
+// at most two links away, and the place that answers has the words that one looks for there.
+func TestQuestionsOfStrangers(t *testing.T) {
+	near := pagesWithin(t, "README.md", 2)
+	for _, q := range []struct {
+		question, place string // the place is a page, or a section of one: page#anchor
+		words           string
+	}{
+		{"how do I install it without a compiler", "docs/use/operate.md#install", "pip install"},
+		{"how do I upgrade a server", "docs/use/operate.md#upgrade", "hare doctor"},
+		{"how do I begin", "docs/learn/plan.md", "hare solve"},
+		{"what does the gap mean", "docs/learn/plan.md#2-solve", "*gap*"},
+		{"how do I import sacct", "docs/use/import.md#slurm", "sacct -P"},
+		{"I have a table of jobs", "docs/use/import.md#how-do-i-write-a-table-of-jobs", "`requested_type`"},
+		{"may I send my case to a stranger", "docs/use/import.md#how-do-i-send-a-case-to-a-stranger", "hare anonymise"},
+		{"would it have helped last week", "docs/use/shadow.md", "--since 7d"},
+		{"can I try it beside my Slurm without risk", "docs/learn/beside.md", "hare slurm --once"},
+		{"does it work under Kueue", "docs/use/kubernetes.md", "--kueue"},
+		{"how do I undo what hare slurm wrote", "docs/use/slurm.md", "--reset"},
+		{"how does it work with Ray", "docs/use/ray.md", "hare ray submit"},
+		{"how do I keep a job in one rack", "docs/reference/model.md#racks-and-other-levels", "`within`"},
+		{"how do I limit the GPUs of a user", "docs/reference/model.md#running-work-reservations-and-quotas", "quota"},
+		{"how does a job wait for another", "docs/reference/model.md#dependencies-and-deadlines", "`after`"},
+		{"may a job have four GPUs or eight", "docs/reference/model.md#shapes", "shapes"},
+		{"why does my job wait", "docs/use/explain.md", "`held`"},
+		{"what would four more GPUs bring", "docs/use/whatif.md", "--add V100=4"},
+		{"a node leaves in ten minutes", "docs/use/replan.md", "--previous"},
+		{"which policy for unknown sizes", "docs/learn/compare.md#which-policy", "`rolling`"},
+		{"how do I write a policy of my own", "docs/use/own-policy.md", "examples/policy"},
+		{"users know roughly how long jobs take", "docs/lab/estimates.md", "`estimate_s`"},
+		{"how do I submit a job", "docs/use/run-jobs.md", "hare submit"},
+		{"what happens when a node dies", "docs/use/run-jobs.md#when-something-fails", "lease"},
+		{"where do I write checkpoints", "docs/use/run-jobs.md", "`HARE_CHECKPOINT_DIR`"},
+		{"what does HTTP 422 mean here", "docs/reference/http.md#what-does-this-status-mean", "| 422 |"},
+		{"how do I solve without an open connection", "docs/reference/http.md#solves", "respond-async"},
+		{"how do I call it from Python", "docs/reference/http.md#clients", "hare_client"},
+		{"how do I back up the server", "docs/use/operate.md#back-up-and-restore", "hare backup"},
+		{"the alert HareGapWide fires", "docs/use/operate.md#haregapwide", "20 %"},
+		{"which metrics are there", "docs/use/operate.md#metrics", "`hare_queue_wait_seconds`"},
+		{"how do I make an API key", "docs/use/secure.md", "hare key create"},
+		{"what is exit code 3", "docs/reference/cli.md#exit-codes", "| **3** |"},
+		{"what is a gang", "docs/reference/glossary.md", "**gang**"},
+		{"which file do I change", "CONTRIBUTING.md#where-a-change-belongs", "a scheduling policy"},
+	} {
+		page, anchor, _ := strings.Cut(q.place, "#")
+		if !near[page] {
+			t.Errorf("%s? %s is more than two links from README.md", q.question, page)
+			continue
+		}
+		if text, ok := section(readPage(t, page), anchor); !ok {
+			t.Errorf("%s? %s has no heading with the anchor %s", q.question, page, anchor)
+		} else if !strings.Contains(text, q.words) {
+			t.Errorf("%s? %s does not say %q", q.question, q.place, q.words)
+		}
+	}
+}
+
+// pagesWithin are the pages that the links of at most so many pages, one after another, reach from the first page.
+func pagesWithin(t *testing.T, first string, links int) map[string]bool {
+	t.Helper()
+	seen := map[string]bool{first: true}
+	for last := []string{first}; links > 0; links-- {
+		var next []string
+		for _, page := range last {
+			for _, link := range pageLink.FindAllStringSubmatch(readPage(t, page), -1) {
+				path, _, _ := strings.Cut(link[1], "#")
+				target := filepath.Join(filepath.Dir(page), path)
+				if strings.Contains(link[1], "://") || filepath.Ext(path) != ".md" || seen[target] {
+					continue
+				}
+				if _, err := os.Stat(target); err == nil { // TestLinksOfPages reports the others
+					seen[target] = true
+					next = append(next, target)
+				}
+			}
+		}
+		last = next
+	}
+	return seen
+}
+
+// section returns the text from the heading with the anchor to the next heading of its rank, and the whole page where
+// the anchor is empty. It returns false where no heading has the anchor.
+func section(page, anchor string) (string, bool) {
+	if anchor == "" {
+		return page, true
+	}
+	headings := pageHeading.FindAllStringIndex(page, -1)
+	for i, at := range headings {
+		if !hasAnchor(page[at[0]:at[1]], anchor) {
+			continue
+		}
+		rank := strings.IndexByte(page[at[0]:], ' ')
+		for _, later := range headings[i+1:] {
+			if strings.IndexByte(page[later[0]:], ' ') <= rank {
+				return page[at[0]:later[0]], true
+			}
+		}
+		return page[at[0]:], true
+	}
+	return "", false
 }
 
 func readPage(t *testing.T, path string) string {

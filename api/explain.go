@@ -102,9 +102,8 @@ func secondsOf(r *http.Request, name string) (int64, error) {
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	explaindoc.Answer	"the explanation"
 //	@Failure		400	{object}	openapi.Problem		"a query parameter is unknown or not a time"
-//	@Failure		404	{object}	openapi.Problem		"no such solve, or no such job in it: the nearest is named"
+//	@Failure		404	{object}	openapi.Problem		"no such solve, no result yet (no_result), or no such job in it: the nearest is named"
 //	@Failure		406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
-//	@Failure		409	{object}	openapi.Problem		"the solve has no result yet"
 //	@Failure		410	{object}	openapi.Problem		"the solve is deleted or expired"
 //	@Failure		422	{object}	openapi.Problem		"the result leaves its schedule out"
 //	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
@@ -158,9 +157,8 @@ func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	explaindoc.JobList	"the jobs"
 //	@Failure		400	{object}	openapi.Problem		"a query parameter is unknown"
-//	@Failure		404	{object}	openapi.Problem		"no such solve"
+//	@Failure		404	{object}	openapi.Problem		"no such solve, or (no_result) no result yet"
 //	@Failure		406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
-//	@Failure		409	{object}	openapi.Problem		"the solve has no result yet"
 //	@Failure		410	{object}	openapi.Problem		"the solve is deleted or expired"
 //	@Failure		422	{object}	openapi.Problem		"the result leaves its jobs out, or sort is not known"
 //	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"

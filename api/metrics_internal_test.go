@@ -216,12 +216,12 @@ func read(t *testing.T, path string) string {
 
 var pageRow = regexp.MustCompile("(?m)^\\| `(hare_[a-z_]+)(?:\\{([a-z_,]+)\\})?` \\|")
 
-// TestMetricsPage checks that docs/use/metrics.md lists exactly the metrics of Hare,
+// TestMetricsPage checks that docs/use/operate.md lists exactly the metrics of Hare,
 // with their labels.
 func TestMetricsPage(t *testing.T) {
 	all := registered(t)
 	listed := map[string]bool{}
-	for _, m := range pageRow.FindAllStringSubmatch(read(t, "../docs/use/metrics.md"), -1) {
+	for _, m := range pageRow.FindAllStringSubmatch(read(t, "../docs/use/operate.md"), -1) {
 		d, there := all[m[1]]
 		if !there {
 			t.Errorf("%s is documented and does not exist", m[1])

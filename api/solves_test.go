@@ -104,8 +104,10 @@ func TestPreferAndWaiting(t *testing.T) {
 	if v, _ := s.look(t, h.Get("Location")); v.QueuePosition != 2 {
 		t.Errorf("%+v", v)
 	}
-	if code, text, _ := s.call(t, "GET", at+"/result", ""); code != 404 || !strings.Contains(text, `"no_result"`) {
-		t.Errorf("%d %s", code, text)
+	for _, of := range []string{"/result", "/jobs", "/jobs/bert", "/prices", "/prices.svg"} {
+		if code, text, _ := s.call(t, "GET", at+of, ""); code != 404 || !strings.Contains(text, `"no_result"`) {
+			t.Errorf("%s: %d %s", of, code, text)
+		}
 	}
 	if code, text, _ := s.call(t, "DELETE", at, ""); code != 409 || !strings.Contains(text, `"not_ended"`) {
 		t.Errorf("%d %s", code, text)

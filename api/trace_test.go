@@ -144,8 +144,7 @@ func openTracing(t testing.TB, url string, log *slog.Logger) *api.Tracing {
 	return tracing
 }
 
-// TestTraceOfASolve compares a trace with the tree of spans that docs/use/operate.md
-// shows.
+// TestTraceOfASolve compares a trace with the tree of spans that a solve has.
 func TestTraceOfASolve(t *testing.T) {
 	c := newCollector(t)
 	tracing := openTracing(t, c.URL, nil)

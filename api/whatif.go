@@ -73,8 +73,7 @@ func (s *server) whatIfRoutes(r chi.Router) {
 //	@Produce		application/x-ndjson,application/problem+json
 //	@Success		200	{object}	whatif.Line	"a line each of the base, the scenarios and the summary"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
-//	@Failure		404	{object}	openapi.Problem	"no such solve"
-//	@Failure		409	{object}	openapi.Problem	"the solve has no result yet"
+//	@Failure		404	{object}	openapi.Problem	"no such solve, or (no_result) no result yet"
 //	@Failure		410	{object}	openapi.Problem	"the solve is deleted or expired"
 //	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -190,8 +189,7 @@ func (absent *absentSolve) faults() hare.InvalidErrors {
 //	@Param			id	path	string	true	"the solve"
 //	@Produce		json,text/csv,application/problem+json
 //	@Success		200	{object}	explaindoc.Prices	"the prices; as CSV a line a cell and type: type, tasks, from_s, to_s, price"
-//	@Failure		404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
-//	@Failure		409	{object}	openapi.Problem	"the solve has no result yet"
+//	@Failure		404	{object}	openapi.Problem	"no such solve, no result yet (no_result), or a bound that is not made of prices (no_prices)"
 //	@Failure		410	{object}	openapi.Problem	"the solve is deleted or expired"
 //	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
 //	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
@@ -222,8 +220,7 @@ func (s *server) prices(w http.ResponseWriter, r *http.Request) error {
 //	@Param		id	path	string	true	"the solve"
 //	@Produce	image/svg+xml,application/problem+json
 //	@Success	200	{string}	string			"an SVG picture"
-//	@Failure	404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
-//	@Failure	409	{object}	openapi.Problem	"the solve has no result yet"
+//	@Failure	404	{object}	openapi.Problem	"no such solve, no result yet (no_result), or a bound that is not made of prices (no_prices)"
 //	@Failure	410	{object}	openapi.Problem	"the solve is deleted or expired"
 //	@Failure	406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
 //	@Failure	500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"

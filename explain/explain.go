@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
@@ -60,6 +61,11 @@ const (
 var ErrNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes",
 	Detail: "the result leaves the lanes of its schedule out: solve with detail lanes"}
 
+// ErrRemainder says that a result is a plan of what is left of an earlier one, and that the instance is not the
+// remainder that the result schedules.
+var ErrRemainder = &hare.InvalidError{Pointer: "/instance", Code: "wrong_instance",
+	Detail: "the result is a plan for the rest of an earlier one: give its replan.instance as the instance"}
+
 // Explain explains one job of a result for an instance. Explain calls Static, and
 // then Search where the request asks for changes. The solves aside, Explain is
 // O(n log n + w · g) for n entries of the schedule, w waits of the job and g GPUs.
@@ -80,9 +86,13 @@ const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.
 	hare.RuleShapes
 
 // withObjective returns the instance with the objective of its result, which the caller may
-// have named in the options, or the error for rules by which explanations do not go.
+// have named in the options, or the error for rules by which explanations do not go, or
+// ErrRemainder.
 func withObjective(inst *hare.Instance, res *hare.Result) (*hare.Instance, error) {
 	inst = solver.WithObjective(inst, res.Objective)
+	if res.Replan != nil && res.InstanceSHA256 != wire.SHA256(inst) {
+		return nil, ErrRemainder
+	}
 	return inst, inst.RefuseRules("explain", knownRules)
 }
 

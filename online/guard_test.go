@@ -331,7 +331,7 @@ func slowestShare(j *job, q0 int64) int64 {
 }
 
 // A gang that gathers a GPU beside a rigid job waits until the rigid job ends, and a job that
-// could use the gathered GPU waits, too (docs/inside/hlas.md, section 5).
+// could use the gathered GPU waits, too (docs/inside/online.md, "HLAS's guard").
 func TestGatheringBesideARigidJob(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
 	p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},

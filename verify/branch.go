@@ -128,7 +128,14 @@ func (t *branchTree) addKinds(s *supply) (most int) {
 	return most
 }
 
-// newBranchTree refuses trees that take too long.
+// newBranchTree refuses trees that take too long. Where E counts the pairs of a job and a type on which it may run,
+// and C_k the times at which M_k changes, with 0, the limits are (types are those of the cluster):
+//
+//   - A tree has 1 to 2^17 nodes, and no more price_sets than nodes. Nodes · jobs · types are at most 2^24.
+//   - Nodes · (8 E + types) · (E + the greatest C_k) are at most 2^33.
+//   - A leaf that is not empty counts (E + types) · entries of grid_us, and for each type k with rows of jobs or sizes
+//     (cells + C_k + 6 · jobs) · (1 + max_t M_k(t)) · (1 + these rows). The sum over such leaves is at most 2^33.
+//   - In a set with jobs, the dearest price times (rows of jobs + the greatest max_t M_k(t)) is at most 2^62.
 func newBranchTree(inst *hare.Instance, s *supply, c *hare.Certificate) (*branchTree, error) {
 	nodes, each := len(c.Tree), len(inst.Jobs)*len(s.capacities)
 	if nodes == 0 || len(c.PriceSets) > nodes {

@@ -58,8 +58,44 @@ func atLeastNone(tc *typeCapacity) *typeCapacity {
 	return tc
 }
 
-// narrow removes starts that no schedule of the proof in docs/inside/branch.md has. It returns false if
-// some job has none left. It stops early when ctx ends.
+// narrow removes starts that the schedule σ of the proof below does not have. It returns false if some job has none
+// left. It stops early when ctx ends. A node has for each job j and type the first and the last possible start, f and
+// l, in whole microseconds; a type with f > l is out. The sweeps go through the jobs in their order and the types in
+// sorted order, and each change counts at once; they end when one changes nothing, and after 8:
+//
+//  1. Capacity. If a job i has one type only, and l < f + L there, it holds K GPUs from l to f + L in every schedule
+//     of the node: its core. Beside the cores of the other jobs, f rises to the first start, and l falls to the last,
+//     from which at least K GPUs are free for L_k.
+//  2. Equal jobs. Jobs with the same weight, release, tasks and times L_k (on the same types) are equal. f is at least
+//     the least f of the nearest equal job before j in the instance over its types, and l at most the greatest l of
+//     the nearest equal job after it.
+//  3. Touching. f rises to, and l falls to, a start at which j may touch: its release; a time at which GPUs of type k
+//     come, and 0; or a time from f + L_k to l + L_k of another job that may still run on k. If there is none between
+//     f and l, j cannot run on k.
+//
+// Where GPUs stay, blocks that hold no more than M_k(t) GPUs at any t can be given GPUs. Where a GPU leaves as another
+// one comes they may not; a tree then bounds more schedules than there are.
+//
+// Proof that a tree bounds the optimum.
+//
+// One schedule: Values are whole multiples of 1e-12 and not negative, so there are schedules of least value; of
+// these take those with the least sum of starts. Let equal jobs trade places, type and start together, until they
+// start in the order of the instance; value, sum and feasibility stay. Call this schedule σ. No job of σ can start a
+// microsecond earlier by itself. So for a job j on type k with start S: S = a, or in the microsecond before S fewer
+// than K GPUs of type k are free for j, so at S GPUs of type k come or a block of another job on k ends. That is
+// rule 3. Following such ends back from S one comes to other jobs with earlier starts, never twice to one, and at
+// last to a release or an arrival of GPUs (0 is one); so S is at most the l of the root.
+//
+// σ is in a leaf that is not empty: At the root all its starts are possible, and the two parts of a split leave out
+// no schedule. Narrowing leaves them possible: rule 1, because a job with one type that starts between f and l does
+// hold its core, and σ fits into M_k; rule 2, because σ has equal jobs in order; rule 3, because another block that
+// ends at S has a start that is possible.
+//
+// The leaf bounds σ: At every instant the blocks of σ on type k hold at most M_k(t) GPUs, of which the cores are
+// part. What they hold beside the cores are whole blocks of K GPUs, which fit into M_k − cores, so that they pay at
+// most F_k(M_k − cores): a block with a price of its job is one of this job, runs when the node lets it run, and is
+// not its core. Each job pays at least φ − w C outside its core. So value(σ) is at least what the leaf proves, and
+// the least over all leaves is no greater. ∎
 func (t *branchTree) narrow(ctx context.Context, st *starts) bool {
 	for range sweeps {
 		if ctx.Err() != nil {

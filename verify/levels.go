@@ -83,6 +83,9 @@ func (tp *topology) syncAt(p *hare.Profile, spread int) int64 {
 
 // modeLevels returns the levels of the modes of a job on a type, from fine to coarse: that of
 // within, and each finer one with less time than the next coarser one.
+//
+// Proof that these suffice. Let a round have the spread λ₀. The coarsest level up to within whose time is that of λ₀
+// is the level of a mode, and one domain of it holds the round too. ∎
 func (tp *topology) modeLevels(job *hare.Job, p *hare.Profile) []int {
 	within := tp.levelOf(job.Within)
 	var out []int

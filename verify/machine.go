@@ -15,6 +15,12 @@ import (
 // (docs/inside/design.md, section 2). Times are in ticks of 1/M µs, so a job of work W takes W
 // ticks, or in parts of these where a job may change its shape. The least tardiness of each job is
 // added. machineBound takes O(n log n).
+//
+// Proof without those rules. Let y(t) ≤ M be the rate at which a job is served, scaled to W in all, and
+// B' = (1/W) ∫ t y(t) dt. Then C − σ − B' = (1/W) ∫ (C − σ − t) y(t) dt is least when the work sits in the last W/M
+// before C − σ, where it is W/(2M); so C ≥ B' + W/(2M) + σ. And Σ w B' = Σ ∫ t (w/W) y(t) dt is least for the
+// preemptive schedule: where work of smaller w/W, or idle speed, comes before released work of greater w/W, exchanging
+// equal amounts does not raise the sum (Goemans 1997). ∎
 func machineBound(inst *hare.Instance, s *supply) (*proved, error) {
 	if inst.Objective == hare.ObjectiveMakespan {
 		return nil, errors.New("there is no method machine for the objective makespan")

@@ -318,7 +318,13 @@ func (pc *priceCertificate) amountCost(i int32, p *hare.Pool) *big.Int {
 	return cost
 }
 
-// offers returns the modes of a job by type and class with what they pay; cs are its types.
+// offers returns the modes of a job by type and class with what they pay; cs are its types. Nodes of a type in the
+// same pools are a class, and Θ is what a second of a round costs with all tasks in the class.
+//
+// Proof that a schedule costs no less than φ at the prices Θ. A task gives its class 1/K of a second of the job, and a
+// whole gang pays alike in each of its classes, as all of them are in the pools where it is a unit. So the schedule
+// pays what the mixture of classes pays in the fluid; a rigid job pays the mean over its tasks of ∫Θ, which is no less
+// than the least. ∎
 func (pc *priceCertificate) offers(job *hare.Job, cs []typeChoice) ([]typeChoice, error) {
 	var out []typeChoice
 	for _, c := range cs {

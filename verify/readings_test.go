@@ -77,7 +77,7 @@ func TestEachWrongReadingDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, reading := range wrongReadings {
-		if !strings.Contains(string(page), fmt.Sprintf("| %d | %s |", n+1, reading.name)) {
+		if !strings.Contains(string(page), fmt.Sprintf("\n%d. %s\n", n+1, reading.name)) {
 			t.Errorf("docs/inside/bounds.md does not name reading %d, %s", n+1, reading.name)
 		}
 		t.Run(fmt.Sprintf("%d %s", n+1, reading.name), func(t *testing.T) {

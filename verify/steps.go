@@ -40,6 +40,22 @@ type stepKind struct {
 // weight-seconds, or nil if the job is not bounded round by round. stepsPhi takes O(rounds ·
 // steps · levels + steps · levels · types · log types).
 //
+// Proof. Relax the job to rounds one after another, each with counts n_k that its length D allows and each task at a
+// slot of its own choice. For fixed counts this is a problem in start times with constraints "difference ≥ multiple
+// of δ" and a cost that is a sum of functions of single times, linear between multiples of δ (P is one too); so some
+// optimum has all times at multiples of δ. There, let L_l ≤ D < L_{l+1}, or D ≥ L_n with l = n. If at L_l each type
+// has room for all K tasks or for none (as at L_n), the round costs at least K times the cheapest slot v on some
+// type k with room, so that f_k ≤ L_l ≤ D. If v + f_k is no later than the round's end, waiting until v and taking
+// the second line costs no more; otherwise let the round start f_k before its end, which is no earlier than its
+// start was, and the slot lies within. Else l < n; the round has the counts of L_l and slots within L_{l+1} − δ, and
+// is followed by V_{r−1}(x + D) ≥ V_{r−1}(x + L_l), since V rises with x: the third line costs no more. From H on
+// every price is 0, so that only w times the end remains. ∎
+//
+// Two things need not be computed. Every round takes at least τ = L_1, so in a recursion from a the terms with P are
+// never the greater ones. (For a job with a deadline, P may be later than a + R τ; there the terms with P count.)
+// And where f_k = L_l for some l of the third line, the second is no less than the third, which may have all K tasks
+// on k and searches longer for a slot.
+//
 // cs are the types of the job, and offers what the job pays on them, by type and class; no schedule ends it before
 // earliest.
 func (pc *priceCertificate) stepsPhi(job *hare.Job, cs, offers []typeChoice, tau, earliest int64) (*big.Rat, error) {

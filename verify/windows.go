@@ -11,7 +11,7 @@ import (
 
 // mostStretches limits the stretches in which rounds of one kind may start. The last of so many
 // counts as one without an end. With more than maxPieceWork jobs times pieces of room, room that is
-// there counts as room that stays. Both limits are part of the meaning of P (docs/use/running.md).
+// there counts as room that stays. Both limits are part of the meaning of P.
 const (
 	mostStretches = 32
 	maxPieceWork  = 1 << 26
@@ -210,6 +210,13 @@ func after(courses []course, t, rounds int64) (int64, bool) {
 
 // inWindows returns the first time ≥ t at which what is left of a job may start, and the first at
 // which it may end, by when its nodes have room for it. It returns false if they never have.
+//
+// Proof that no schedule ends the job before P. A block lies in one window of a node, and at each instant running
+// work and the node itself leave r_nk(t) tasks at most; so a block from S for h has at most min r_nk tasks on n,
+// and at most room_k(S, h) in all. A gang holds K tasks for the d of its mode at least, with mix for τ at least; a
+// relaxed task computes for p_k within one window, and its round takes τ from its first start on. So no round that
+// starts at t or later ends before e(t). e does not fall, so the rounds in turn end no earlier than e applied in
+// turn. Quotas and levels are left out, which lowers P. ∎
 func (su *supply) inWindows(job *hare.Job, shapes []shapedJob, t, least int64) (start, end int64, ok bool) {
 	start, end = always, always
 	for i := range shapes {

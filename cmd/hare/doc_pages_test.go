@@ -19,9 +19,8 @@ var notHere = regexp.MustCompile(`^(go|make|npm|\(cd) |hare (bench|experiment|sl
 	`gavel\.json|due\.json|busy\.json|wide\.json|molded\.json|-n 1000000|philly\.csv`)
 
 // pagesElsewhere have a test of their own, or show only what cannot run here.
-var pagesElsewhere = []string{"reference/solves", "use/clients", "use/explain", "use/import", "use/kubernetes",
-	"use/online", "use/own-policy", "use/ray", "use/replan", "use/run-jobs", "use/secure", "use/shadow", "use/simulate",
-	"use/simulations", "use/slurm", "use/upgrading", "use/whatif"}
+var pagesElsewhere = []string{"reference/http", "use/beside", "use/explain", "use/import", "use/online",
+	"use/own-policy", "use/replan", "use/run-jobs", "use/secure", "use/shadow", "use/simulate", "use/whatif"}
 
 // TestPages runs what all other pages show. Those of docs/lab take hours.
 func TestPages(t *testing.T) {

@@ -37,7 +37,7 @@ func TestReadme(t *testing.T) {
 }
 
 func TestSecurityPage(t *testing.T) {
-	checkPage(t, "../../docs/use/secure.md", changingKeys, 20, "openssl")
+	checkPage(t, "../../docs/use/secure.md", changingKeys, 12, "openssl")
 }
 
 // checkPage pastes the blocks of a page, in order, into one shell in a checkout where nothing but bin/hare was built,

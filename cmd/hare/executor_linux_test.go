@@ -9,5 +9,5 @@ import (
 var changingJobs = regexp.MustCompile(`\b\d+s\b|20\d\d-\d\d-\d\d \d\d:\d\d:\d\d| +`)
 
 func TestExecutorPage(t *testing.T) {
-	checkPage(t, "../../docs/use/run-jobs.md", changingJobs, 30)
+	checkPage(t, "../../docs/use/run-jobs.md", changingJobs, 30, "python3")
 }

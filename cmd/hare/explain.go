@@ -66,7 +66,7 @@ the terms.`,
 				}
 				jobs, err := explain.ListJobs(inst, res, order, list)
 				if err != nil {
-					return flagError(err)
+					return ofRemainder(err)
 				}
 				if asJSON {
 					return printJSON(c.OutOrStdout(), jobs)
@@ -80,7 +80,7 @@ the terms.`,
 			case errors.As(err, &none):
 				return usageError{err}
 			case err != nil:
-				return err
+				return ofRemainder(err)
 			}
 			if asJSON {
 				return printJSON(c.OutOrStdout(), x)
@@ -105,6 +105,15 @@ the terms.`,
 	choices(c, "sort", "share", "stretch", "wait", "jct", "start", "end")
 	positive(c, "limit")
 	return c
+}
+
+// ofRemainder says in the words of the command line that explain.ErrRemainder has come.
+func ofRemainder(err error) error {
+	if errors.Is(err, explain.ErrRemainder) {
+		return usageError{errors.New("RESULT is a plan for the rest of an earlier one, and INSTANCE is not that rest: " +
+			"give the instance that hare solve --rest FILE writes")}
+	}
+	return err
 }
 
 // timeFlag parses seconds or a duration such as 1h30m and returns microseconds.

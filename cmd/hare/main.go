@@ -146,20 +146,22 @@ or a fault of the machine, such as a full disk.`,
 	root.SetVersionTemplate("hare {{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlagError)
 	root.DisableSuggestions = true // unknownCommand makes them
-	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(),
-		generateCommand(), exportCommand(), anonymiseCommand(), profileCommand(), slurmCommand(), kubeCommand(),
-		rayCommand(), shadowCommand(),
-		hashCommand(),
-		doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(),
-		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),
-		simulateCommand(), experimentCommand(), estimateCommand(), workerCommand(), submitCommand(), jobsCommand(),
-		logsCommand(), cancelCommand(), agentsCommand(), drainCommand(), undrainCommand(), clusterCommand(), agentCommand())
+	cobra.EnableCommandSorting = false // within a group, what one needs first stands first
+	for _, group := range commandGroups() {
+		root.AddGroup(&cobra.Group{ID: group.name, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.name
+			root.AddCommand(c)
+		}
+	}
 	for _, c := range root.Commands() {
 		if !c.Runnable() && c.HasSubCommands() { // else a mistyped subcommand prints the help and ends well
 			c.Args = unknownSubcommand
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
 	}
+	root.SetHelpCommandGroupID("operate")
+	root.SetCompletionCommandGroupID("operate")
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" { // cobra's own prints the help and ends well where the command is not known
@@ -170,6 +172,29 @@ or a fault of the machine, such as a full disk.`,
 		}
 	}
 	return root
+}
+
+type commandGroup struct {
+	name, title string
+	commands    []*cobra.Command
+}
+
+// commandGroups are all commands in the order of the help, by what one wants to do.
+func commandGroups() []commandGroup {
+	return []commandGroup{
+		{"plan", "Plan jobs, and prove how good the plan is:", []*cobra.Command{solveCommand(), verifyCommand(),
+			boundCommand(), whatIfCommand(), explainCommand(), plotCommand(), exportCommand(), replayResultCommand(),
+			hashCommand()}},
+		{"compare", "Compare schedulers on your jobs, or on invented ones:", []*cobra.Command{importCommand(),
+			shadowCommand(), simulateCommand(), onlineCommand(), profileCommand(), estimateCommand(),
+			generateCommand(), anonymiseCommand(), benchCommand(), experimentCommand()}},
+		{"beside", "Run beside another scheduler:", []*cobra.Command{slurmCommand(), kubeCommand(), rayCommand()}},
+		{"cluster", "Run jobs on a cluster of Hare:", []*cobra.Command{submitCommand(), jobsCommand(), logsCommand(),
+			cancelCommand(), agentCommand(), agentsCommand(), drainCommand(), undrainCommand(), clusterCommand(),
+			workerCommand()}},
+		{"operate", "Operate a server:", []*cobra.Command{serveCommand(), keyCommand(), doctorCommand(),
+			healthCommand(), backupCommand(), restoreCommand(), repairCommand()}},
+	}
 }
 
 // exactly is cobra.ExactArgs, except that its error is a usageError.

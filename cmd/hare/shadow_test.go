@@ -8,7 +8,7 @@ import (
 )
 
 // TestShadowPage runs the commands of docs/use/shadow.md on the jobs of a real Slurm.
-func TestShadowPage(t *testing.T) { checkPage(t, "../../docs/use/shadow.md", changing, 5) }
+func TestShadowPage(t *testing.T) { checkPage(t, "../../docs/use/shadow.md", changing, 3) }
 
 // TestShadowRefuses checks that bad input ends in one line that names its place.
 func TestShadowRefuses(t *testing.T) {

@@ -1,10 +1,44 @@
-// Package jobgraph models how a neural network is trained on several GPUs: a graph whose vertices are the
-// GPUs' parts of the network, and whose edges carry activations between stages and all-reduces between
-// replicas. It says how long an iteration takes where the vertices are placed, and places them: Heavy-Edge,
-// first fit, and the best placement by trying all. It is pure and knows no jobs, policies or clocks.
+// Package jobgraph models how a neural network is trained on several GPUs: a graph whose vertices are the GPUs'
+// parts of the network, and whose edges carry activations between stages and all-reduces between replicas. It says
+// how long an iteration takes where the vertices are placed, and places them: Heavy-Edge, first fit, and the best
+// placement by trying all. It is pure and knows no jobs, policies or clocks.
 //
-// After A-SRPT (arXiv 2501.05563), whose graph and Heavy-Edge placement we know from its abstract and from
-// second sources. docs/reference/job-graphs.md has the formulas and says which parts are our own assumptions.
+// # Time of an iteration
+//
+// A vertex is one GPU. The time of an iteration, α of a placement, is the greatest sum, over the vertices, of
+//
+//	compute      (Σ forward + Σ backward over the layers) × samples / (replicas × tensor)
+//	inter-stage  Σ over its partners: bytes that it sends / bandwidth
+//	all-reduce   2(n − 1)/n × bytes / bandwidth of the slowest link, for each of its rings
+//
+// Replica i of r has the samples from i/r to (i + 1)/r, and sends each replica of the next stage what both share.
+// The bandwidth is that of the finest level with both GPUs in one domain; a ring goes through its members node by
+// node, rack by rack. Nothing overlaps, links are not shared, and the filling of the pipeline is left out. Stage s
+// of S keeps the samples of at most S − s micro-batches.
+//
+// # Placement
+//
+// Heavy-Edge takes the server with the most free GPUs and fills it with vertices along the heaviest edges, then
+// the next server; what is left goes together where it fits. docs/lab/experiments.md says how far it is from the
+// best placement. From Go:
+//
+//	graphs, net, err := jobgraph.Builtin().Graphs(&instance.Cluster)
+//	nodes := graphs[0].HeavyEdge([]jobgraph.Server{{Node: 0, Free: 4}, {Node: 1, Free: 4}})
+//	us := graphs[0].IterationUs("V100", nodes, net)
+//
+// # Built-in models
+//
+// Builtin has resnet-50, vgg-19, bert-large, gpt-1.5b and gpt-6.7b in 21 configurations such as bert-large/p4d2t1:
+// four stages of two replicas of one GPU. Their times are assumed from operations: 140, 50 and 20 · 10¹² a second
+// on A100, V100 and T4 for transformers, and 75, 30 and 10 for convolutions. Spreading over nodes hardly costs
+// pipelines anything (gpt-1.5b/p8d1t1: 1.03 times the least α), costs data parallelism of large models much
+// (bert-large/p1d8t1: 2.79) and tensor parallelism most (gpt-1.5b/p1d2t4: 4.73).
+//
+// # Source
+//
+// The vertices, the rings between replicas, the three terms and the idea of Heavy-Edge are A-SRPT's (arXiv
+// 2501.05563), which we know from its abstract and from second sources; everything else is our own choice.
+// docs/reference/model.md has the fields of the document.
 package jobgraph
 
 import (

@@ -151,7 +151,7 @@ func random(rng *rand.Rand) *jobgraph.Document {
 var graphs = flag.Int("hare.graphs", 300, "random graphs of TestHeavyEdgeLoss")
 
 // Heavy-Edge and first fit beside the best placement on random graphs and servers. No placement is below
-// LeastUs or above MostUs. The figures of docs/reference/job-graphs.md are what -v prints.
+// LeastUs or above MostUs. The figures of docs/lab/experiments.md are what -v prints.
 func TestHeavyEdgeLoss(t *testing.T) {
 	var heavy, first []float64
 	for seed := range uint64(*graphs) {

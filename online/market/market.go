@@ -1,7 +1,14 @@
 // Package market places distributed training jobs on workers of unlike speed by a matching market
 // whose categories are sampled. After Liu, Wang, Huang and Pan, "Sampling-based multi-job placement
-// for heterogeneous deep learning clusters" (IEEE TPDS 2024). docs/use/placement.md says which parts of
-// the paper are known here and which are assumed.
+// for heterogeneous deep learning clusters" (IEEE TPDS 2024), of which the abstract was at hand.
+//
+// [V] The workload of an iteration in proportion to speed, the matching market, and sampled categories, of how many
+// workers each job has, in place of all. [S] The formulas of Problem.JCT, and that all workers are given out. [I]
+// What a worker is worth to a job (Valuation), how categories are drawn (Drawing) and which are skipped
+// (Config.Skip), and the changes after the market (Config.Tries), which the prices of a placement do not see.
+// Bandwidths are those of the classes: how free workers lie on nodes is not seen. Prices are by class, because
+// workers of a class are alike, and come from shortest augmenting paths, which end where the ascending auction of
+// the paper ends.
 package market
 
 import (

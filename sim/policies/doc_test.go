@@ -8,41 +8,40 @@ import (
 	registry "github.com/hare-sched/hare/sim/policies"
 )
 
-// TestPoliciesPage compares the pages with the code: the pages name every policy, and their
-// examples are those of example_test.go and task/example_test.go.
+// TestPoliciesPage compares the pages with the code: docs/use/policies.md names every policy in a table, and the
+// examples of docs/use/own-policy.md are those of example_test.go here and of online/policies.
 func TestPoliciesPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/use/policies.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tasks, err := os.ReadFile("../../docs/use/task-policies.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range registry.All() {
-		text, name := string(page), "policies.md"
-		if p.Engine == registry.Task {
-			text, name = string(tasks), "task-policies.md"
-		}
-		short := strings.TrimSuffix(p.Name, "_perf")
-		if !strings.Contains(text, "`"+p.Name+"`") && !strings.Contains(text, "`"+short+"`, `…_perf`") {
-			t.Errorf("docs/%s does not name %s", name, p.Name)
-		}
-	}
-	for _, x := range []struct{ page, file, from, to string }{
-		{string(page), "example_test.go", "// ShortestFirst gives", "\n// The example"},
-		{string(tasks), "task/example_test.go", "// NewWeightedSRTF runs", "\n// The example"},
-	} {
-		example, err := os.ReadFile(x.file)
+	read := func(file string) string {
+		t.Helper()
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, code, _ := strings.Cut(string(example), x.from)
+		return string(text)
+	}
+	var rows strings.Builder // first cells of the tables
+	for line := range strings.SplitSeq(read("../../docs/use/policies.md"), "\n") {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			rows.WriteString(cells[1] + "\n")
+		}
+	}
+	for _, p := range registry.All() {
+		short := strings.TrimSuffix(p.Name, "_perf")
+		if !strings.Contains(rows.String(), "`"+p.Name+"`") &&
+			!strings.Contains(rows.String(), "`"+short+"`, `…_perf`") {
+			t.Errorf("no table of docs/use/policies.md has a row of %s", p.Name)
+		}
+	}
+	page := read("../../docs/use/own-policy.md")
+	for _, x := range []struct{ file, from, to string }{
+		{"example_test.go", "// ShortestFirst gives", "\n// The example"},
+		{"../../online/policies/example_test.go", "// NewWeightedSRTF runs", "\n// The example"},
+	} {
+		_, code, _ := strings.Cut(read(x.file), x.from)
 		code, _, _ = strings.Cut(x.from+code, x.to)
 		for line := range strings.SplitSeq(strings.TrimSpace(code), "\n") {
-			if line = strings.ReplaceAll(line, "\t", "    "); line != "" &&
-				!strings.Contains(x.page, "\n    "+line+"\n") {
-				t.Errorf("the page of %s lacks %q", x.file, line)
+			if line = strings.ReplaceAll(line, "\t", "    "); line != "" && !strings.Contains(page, "\n    "+line+"\n") {
+				t.Errorf("docs/use/own-policy.md lacks %q of %s", line, x.file)
 			}
 		}
 	}

@@ -31,8 +31,8 @@ func narrowAndWide() *hare.Instance {
 }
 
 // guardedBy returns by when the guard with κ must have started the wide job of narrowAndWide, if no
-// job is due before: within 3 L of when it is due by the definition (docs/inside/online-theory.md, sections 1
-// and 10). L is 12 s.
+// job is due before: within 3 L of when it is due by the definition (docs/inside/online.md, "When a job is due"
+// and "Nodes and levels"). L is 12 s.
 func guardedBy(inst *hare.Instance, out *sim.Outcome, kappa float64) (us int64) {
 	const step = 100_000
 	wide := len(inst.Jobs) - 1
