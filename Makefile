@@ -139,26 +139,26 @@ test-race: highs ## the packages with goroutines, under the race detector
 	CGO_ENABLED=1 $(GO) test $(quick_build) $(quick_race) $(packages_at_once) -short -timeout 30m \
 		$(addprefix ./,$(racy))
 
-# INSTANCES=1000000 takes hours; see docs/lab/benchmarks.md.
+# INSTANCES=1000000 takes hours; see docs/lab/sizes-and-times.md.
 INSTANCES ?= 100000
 
 .PHONY: oracle
-oracle: highs ## agreement and known answers, the checks that take minutes, not seconds: docs/lab/agreement-queues.md
+oracle: highs ## agreement and known answers: minutes, not seconds; docs/lab/simulator.md
 	CGO_ENABLED=1 $(GO) test -count=1 -v -timeout 60m ./sim/policies -run 'Queue|Gavel' -args -hare.oracle
 	CGO_ENABLED=1 $(GO) test -count=1 -timeout 10h ./bench -run TestBruteForce \
 		-args -hare.instances=$(INSTANCES)
 
 .PHONY: test-kube
-test-kube: build ## hare kube beside a real Kubernetes on loopback, a minute once it is built: docs/use/kubernetes.md
+test-kube: build ## hare kube beside a real Kubernetes on loopback, a minute once it is built: docs/use/beside.md
 	scripts/kube-helper-test.sh bin/hare ten
 
 .PHONY: test-slurm
-test-slurm: build ## hare slurm beside a real Slurm on loopback, 6 minutes: see docs/use/slurm.md
+test-slurm: build ## hare slurm beside a real Slurm on loopback, 6 minutes: see docs/use/beside.md#slurm
 	scripts/slurm-helper-test.sh bin/hare
 	scripts/slurm-round-trip.py bin/hare 120
 
 .PHONY: test-ray
-test-ray: build ## hare ray before a real Ray in a network namespace, 6 minutes: see docs/use/ray.md
+test-ray: build ## hare ray before a real Ray in a network namespace, 6 minutes: see docs/use/beside.md#ray
 	scripts/ray-helper-test.sh bin/hare
 
 .PHONY: audit
@@ -185,7 +185,7 @@ clients: ## the Python and TypeScript clients as packages, in build/clients
 	@scripts/clients.sh build
 
 .PHONY: test-clients
-test-clients: highs ## the clients and the specification, against a server: see docs/use/clients.md
+test-clients: highs ## the clients and the specification, against a server: see docs/reference/http.md#clients
 	@$(MAKE) --no-print-directory -j1 test-packages test-api
 
 # Each of these, of the pages, of the release and of the verifier in Python keeps one core busy, so
@@ -203,7 +203,7 @@ fuzz-api: highs ## every operation of the HTTP interface for 10 min, half of it 
 	@scripts/clients.sh fuzz 300
 
 .PHONY: web
-web: prerequisites-clients ## the bundles of the pages, in plot/web/dist, from plot/web/src: see docs/inside/pages.md
+web: prerequisites-clients ## the bundles of the pages, in plot/web/dist, from plot/web/src: see docs/inside/design.md
 	@scripts/web.sh build
 
 .PHONY: test-web
@@ -211,11 +211,11 @@ test-web: prerequisites-clients ## the pages: types, geometry, committed bundles
 	@scripts/web.sh test
 
 .PHONY: bench
-bench: build ## quality and times, the tables of docs/lab/benchmarks.md
+bench: build ## quality and times, the tables of docs/lab/sizes-and-times.md
 	CGO_ENABLED=1 $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./bench
 
 .PHONY: bench-gap
-bench-gap: build ## gaps on the frozen set of 60, 4 min; results in build/gap, see docs/lab/gap.md
+bench-gap: build ## gaps on the frozen set of 60, 4 min; results in build/gap, see docs/lab/gaps.md
 	bin/hare bench gap --times 0.1,1,2 -o build/gap
 
 .PHONY: cpsat

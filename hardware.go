@@ -2,7 +2,7 @@ package hare
 
 import "unicode/utf8"
 
-// LevelBandwidth is what the network of a level carries (docs/reference/levels.md, "Bandwidth and memory").
+// LevelBandwidth is what the network of a level carries (docs/reference/model.md, "Bandwidth and memory").
 type LevelBandwidth struct {
 	Level string
 	Mbps  int64 // megabits per second in one direction, at least 1

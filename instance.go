@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// These are the objectives of an instance (docs/reference/model.md, docs/reference/dependencies.md).
+// These are the objectives of an instance (docs/reference/model.md, docs/reference/model.md).
 const (
 	ObjectiveWeightedJCT     = "weighted_jct"      // Σ w_j (C_j − a_j)
 	ObjectiveJCTAndTardiness = "jct_and_tardiness" // Σ w_j (C_j − a_j) + v_j max(0, C_j − d_j)
@@ -73,7 +73,7 @@ type Cluster struct {
 	Topology []string
 	// Reservations keep jobs off nodes, in the order of the document.
 	Reservations []Reservation
-	// Bandwidths are sorted by level, and GPUTypes by type (docs/reference/levels.md, "Bandwidth and memory").
+	// Bandwidths are sorted by level, and GPUTypes by type (docs/reference/model.md, "Bandwidth and memory").
 	Bandwidths []LevelBandwidth
 	GPUTypes   []GPUType
 }

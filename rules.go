@@ -13,19 +13,20 @@ type Rules uint16
 
 // These are the kinds of rules, each with the page that explains it.
 const (
-	RuleNodes        Rules = 1 << iota // docs/reference/nodes.md: nodes matter (Placed)
-	RuleProgress                       // docs/use/running.md: rounds are done
-	RuleRunning                        // docs/use/running.md: work runs at time 0
-	RuleReservations                   // docs/use/running.md
-	RuleQuota                          // docs/use/running.md
-	RuleAfter                          // docs/reference/dependencies.md
-	RuleTardiness                      // docs/reference/dependencies.md: the objective jct_and_tardiness
-	RuleMakespan                       // docs/reference/dependencies.md: the objective makespan
-	RuleSwitch                         // docs/reference/shapes.md: switch_s
-	RuleWithin                         // docs/reference/levels.md: the tasks of a round keep together
-	RuleSpread                         // docs/reference/levels.md: synchronisation takes longer where tasks are far apart
-	RuleShapes                         // docs/reference/shapes.md: shapes
-	RuleDurations                      // docs/reference/shapes.md: durations
+	RuleNodes        Rules = 1 << iota // docs/reference/model.md: nodes matter (Placed)
+	RuleProgress                       // docs/reference/model.md#running-work-reservations-and-quotas: rounds are done
+	// docs/reference/model.md#running-work-reservations-and-quotas: work runs at time 0
+	RuleRunning
+	RuleReservations                   // docs/reference/model.md#running-work-reservations-and-quotas
+	RuleQuota                          // docs/reference/model.md#running-work-reservations-and-quotas
+	RuleAfter                          // docs/reference/model.md
+	RuleTardiness                      // docs/reference/model.md: the objective jct_and_tardiness
+	RuleMakespan                       // docs/reference/model.md: the objective makespan
+	RuleSwitch                         // docs/reference/model.md: switch_s
+	RuleWithin                         // docs/reference/model.md: the tasks of a round keep together
+	RuleSpread                         // docs/reference/model.md: synchronisation takes longer where tasks are far apart
+	RuleShapes                         // docs/reference/model.md: shapes
+	RuleDurations                      // docs/reference/model.md: durations
 
 	RuleLevels = RuleWithin | RuleSpread
 )

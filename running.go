@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Progress is how far a job is at time 0 (docs/use/running.md).
+// Progress is how far a job is at time 0 (docs/reference/model.md#running-work-reservations-and-quotas).
 type Progress struct {
 	// RoundsDone is the number of units that are done.
 	RoundsDone int64

@@ -86,8 +86,8 @@ type Certificate struct {
 	// After are the weights that are moved along dependencies, sorted by job, then by
 	// predecessor.
 	After []AfterWeight
-	// PriceSets and Tree belong to the branch method (docs/inside/branch.md), which has Path, GridUs, Prices
-	// and Sizes too. The leaves of Tree name prices by number: 0 are those of GridUs, Prices and
+	// PriceSets and Tree belong to the branch method (docs/inside/bounds.md#branch-prices-of-jobs-and-trees), which has
+	// Path, GridUs, Prices and Sizes too. The leaves of Tree name prices by number: 0 are those of GridUs, Prices and
 	// Sizes, and n is PriceSets[n-1].
 	PriceSets []PriceSet
 	Tree      []BranchNode // in preorder
@@ -129,7 +129,7 @@ type BranchNode struct {
 }
 
 // AfterWeight is λ: the weight, in units of 1e-6, that a certificate moves from a job to one for
-// whose end it waits (docs/reference/dependencies.md).
+// whose end it waits (docs/reference/model.md).
 type AfterWeight struct {
 	Job, Before string
 	Micro       int64 // ≥ 0
@@ -152,7 +152,7 @@ const (
 	PerAll  = "all"  // all nodes are one domain
 )
 
-// Pool prices a resource on a set of nodes (docs/reference/nodes.md, "Pools").
+// Pool prices a resource on a set of nodes (docs/reference/model.md, "Pools").
 type Pool struct {
 	Resource PoolResource
 	Type     string // the GPU type; "" in pools of quotas

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Shape is one way in which the rounds of a job may run (docs/reference/shapes.md). The fields without a
+// Shape is one way in which the rounds of a job may run (docs/reference/model.md). The fields without a
 // comment are those of Job.
 type Shape struct {
 	Tasks       int64

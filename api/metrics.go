@@ -17,7 +17,7 @@ import (
 )
 
 // metrics observes the service from outside: the packages of the domain do not know
-// about metrics. docs/use/metrics.md lists all metrics, and a test compares the two.
+// about metrics. docs/use/operate.md#metrics lists all metrics, and a test compares the two.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec

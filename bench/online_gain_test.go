@@ -23,7 +23,7 @@ import (
 )
 
 var onlineDir = flag.String("online", "",
-	"simulate the policies on all traces, print the table of docs/lab/online-results.md and write its pictures into this"+
+	"simulate the policies on all traces, print the table of docs/lab/online.md and write its pictures into this"+
 		" folder")
 
 // gavelRound is the time for which a job keeps its GPUs in Gavel, and therefore the length of a

@@ -20,7 +20,7 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// keeper serves package api, and stored solves by the contract of docs/use/clients.md.
+// keeper serves package api, and stored solves by the contract of docs/reference/http.md#clients.
 // It can inject the faults that a network and a server may have.
 type keeper struct {
 	api http.Handler

@@ -222,7 +222,7 @@ func (m *Model) heldOnNodes() map[int][]Held {
 }
 
 // Room returns how many tasks of a job find room on a node of the kind with free GPUs of one
-// type, where nothing else runs (docs/reference/nodes.md, "Room"). It does not go by sets.
+// type, where nothing else runs (docs/reference/model.md, "Room"). It does not go by sets.
 func (nk *NodeKind) Room(j *Job, free int64) int64 { return nk.roomBeside(j, free, 0, 0) }
 
 // roomBeside is Room where other work holds CPUs and memory.

@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/online/placement"
 )
 
-// Where some job that is there has rules about nodes (docs/reference/nodes.md), a core keeps what is
+// Where some job that is there has rules about nodes (docs/reference/model.md), a core keeps what is
 // free on each node in nodes, and starts jobs on nodes with room, by best fit: in their order,
 // and later ones pass those without room. For the first one that waits, nodes are kept, those
 // that are expected to be free first: no other job starts on them until it has started. No

@@ -209,7 +209,7 @@ func TestGuardServesUnderEndlessArrivals(t *testing.T) {
 	}
 }
 
-// The bound of docs/inside/hlas.md holds for every wait of random relaxed and gang
+// The bound of docs/inside/online.md#hlas holds for every wait of random relaxed and gang
 // jobs under endless arrivals, and the guard acts when it is due.
 func TestGuardsBound(t *testing.T) {
 	const (

@@ -175,7 +175,7 @@ func kindName(t reflect.Type) string {
 
 // HLAS is heterogeneity-aware least attained service: it serves jobs of unknown
 // length, the least served first, and runs each task on the free GPU that computes
-// the task fastest. docs/inside/hlas.md states the algorithm, the bound of the starvation
+// the task fastest. docs/inside/online.md#hlas states the algorithm, the bound of the starvation
 // guard and its proof.
 //
 // A step costs O(types log jobs) for each task that starts or ends, and O(types)

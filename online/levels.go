@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/online/placement"
 )
 
-// A core keeps of the levels of a job (docs/reference/levels.md) what its places depend on: within, and at which
+// A core keeps of the levels of a job (docs/reference/model.md) what its places depend on: within, and at which
 // finer levels a round is shorter. Which tasks are faster where is measured by their ends.
 
 // addLevels notes the levels at which places for a job are chosen, from fine to coarse, of which the

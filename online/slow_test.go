@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// slow is the policy of docs/inside/hlas.md, written as plainly as possible, with lists and with a
+// slow is the policy of docs/inside/online.md#hlas, written as plainly as possible, with lists and with a
 // scan for every question. It trusts its events.
 type slow struct {
 	thresholds []int64

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 func TestSVGGolden(t *testing.T) {
 	for _, name := range []string{"three-jobs", "windows", "traps", "shared"} {
 		folder := "../testdata/examples/"
-		if name == "shared" { // the picture of docs/inside/pages.md
+		if name == "shared" { // the picture of docs/inside/design.md#8-pages
 			folder = "testdata/"
 		}
 		inst, res := loadFrom(t, folder, name+".instance.json", name+".result.json")

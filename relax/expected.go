@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
-// runExpected bounds the mean cost over what the durations of jobs may be (docs/reference/shapes.md,
+// runExpected bounds the mean cost over what the durations of jobs may be (docs/reference/model.md,
 // "Uncertain durations"): prices are common to all durations, and each job counts with the mean
 // of its φ. What jobs need of each other, and when running work ends, is taken at the shortest
 // durations.

@@ -84,10 +84,10 @@ func PricesJobs(m *model.Model) bool {
 }
 
 // JobPrices raises the bound of a relaxation with prices, by a price for each job on each type, until ctx ends.
-// The certificate is a tree of one leaf (docs/inside/branch.md, "One leaf"). Where, on each type, each number of GPUs
-// of a job divides the next greater one, a step takes O(pairs · cells · log jobs) for rigid jobs on pairs of a job and
-// a type, and else O(pairs · cells · GPUs). Gangs add their oracles. JobPrices returns nil where the model is not one
-// of PricesJobs, or where ctx ends before the first step.
+// The certificate is a tree of one leaf (docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "One leaf"). Where, on
+// each type, each number of GPUs of a job divides the next greater one, a step takes O(pairs · cells · log jobs) for
+// rigid jobs on pairs of a job and a type, and else O(pairs · cells · GPUs). Gangs add their oracles. JobPrices
+// returns nil where the model is not one of PricesJobs, or where ctx ends before the first step.
 func JobPrices(ctx context.Context, m *model.Model, from *hare.Relaxation, cfg JobPricesConfig) *hare.Relaxation {
 	if !PricesJobs(m) || from == nil || from.Certificate == nil || len(from.Certificate.GridUs) < 2 {
 		return nil

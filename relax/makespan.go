@@ -33,7 +33,7 @@ var makespanLevels = []level{{cells: 1, delta: 0.1}, {cells: 12, delta: 0.03}, {
 	{cells: 48, delta: 0.005}, {cells: 96, delta: 0.003}}
 
 // makespan finds a time T by which no schedule ends, as late as it can: work that ends by T pays
-// more than all capacity up to T is worth (docs/reference/dependencies.md, "Makespan"). Both sides grow
+// more than all capacity up to T is worth (docs/reference/model.md, "Makespan"). Both sides grow
 // with the prices alike, so that the ascent raises their ratio at a fixed T; T is multiplied by
 // the ratio until that is 1.
 func (pr *problem) makespan(ctx context.Context, cfg *Config) *hare.Relaxation {

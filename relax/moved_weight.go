@@ -12,7 +12,7 @@ import (
 )
 
 // edge is a dependency along which weight may move from a job to one for whose end it waits
-// (docs/reference/dependencies.md, "Weight along dependencies"). Each unit of weight that moves adds gain.
+// (docs/reference/model.md, "Weight along dependencies"). Each unit of weight that moves adds gain.
 type edge struct {
 	job, before int // the indices in specs; before is topologically earlier
 	gain        float64

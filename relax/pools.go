@@ -19,7 +19,7 @@ const (
 	usefulPool       = 1e-5 // the least share of the bound that a pool must bring
 )
 
-// pool is a pool of prices (docs/reference/nodes.md, "Pools"). Its rows are the price of one unit,
+// pool is a pool of prices (docs/reference/model.md, "Pools"). Its rows are the price of one unit,
 // which is a GPU, a thousandth of a CPU or a MiB, and the prices of its sizes.
 type pool struct {
 	resource hare.PoolResource

@@ -34,7 +34,7 @@ type mode struct {
 	row   int     // the row of the oracle's prices, which is top without pools
 	p, d  float64 // the compute time of a task, and the time of a round: compute + sync, or more if it is loose
 	// A relaxed job pays at t the least price from t − s to t + ahead: s is the synchronisation and ahead is 0, or both
-	// are longer for loose rounds (docs/inside/branch.md, "Relaxed jobs in one leaf").
+	// are longer for loose rounds (docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "Relaxed jobs in one leaf").
 	s, ahead float64
 	// trailingID numbers the trailing minima that jobs with the same row, synchronisation
 	// and release share; −1 means that no other job shares it.

@@ -47,7 +47,7 @@ func (rc *roomCache) room(m *model.Model, j *model.Job, k int) (steps []model.St
 }
 
 // roundMode is a mode of the rounds of a job: a type on which its tasks run, and a level of which
-// one domain holds the round (docs/reference/levels.md). Sync times are those of the level.
+// one domain holds the round (docs/reference/model.md). Sync times are those of the level.
 type roundMode struct {
 	model.Mode
 	level int
@@ -58,7 +58,7 @@ type roundMode struct {
 // anyLevel is the level of modes where levels do not matter: all nodes are one domain.
 const anyLevel = math.MaxInt16
 
-// modes returns the modes in which a round of job j can run (docs/reference/nodes.md, "Modes"). Gang and
+// modes returns the modes in which a round of job j can run (docs/reference/model.md, "Modes"). Gang and
 // rigid jobs run on types with room for all tasks at once in one domain, and quotas for them.
 // Jobs that mix types run on all of their types or on none, whatever their quotas.
 func (rc *roomCache) modes(m *model.Model, j *model.Job) (kept []roundMode) {

@@ -8,8 +8,8 @@ import (
 )
 
 // addRoundModes gives relaxed job i prices of its own: tight and loose rounds in place of the usual ones
-// (docs/inside/branch.md, "Relaxed jobs in one leaf"). A type on which a loose round takes no longer than a tight one
-// keeps the usual rounds, which prove more there.
+// (docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "Relaxed jobs in one leaf"). A type on which a loose round
+// takes no longer than a tight one keeps the usual rounds, which prove more there.
 func (pr *problem) addRoundModes(i int) {
 	j, mj := &pr.jobs[i], &pr.specs[i]
 	tau := float64((pr.pathUs[i] - mj.ReleaseUs) / mj.Rounds)

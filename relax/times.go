@@ -8,7 +8,7 @@ import (
 )
 
 // addTimes fills in specs, index and pathUs: the earliest start a' with the least setup, and the
-// path P of each job (docs/reference/dependencies.md, "Times"). Jobs that end with the work that runs at 0
+// path P of each job (docs/reference/model.md, "Times"). Jobs that end with the work that runs at 0
 // are left out. It returns the modes of each job that is left, and false if one of them can never
 // run.
 func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
@@ -105,7 +105,7 @@ func (pr *problem) modesOf(mj *model.Job, peak []int64) []roundMode {
 	return modes
 }
 
-// leastTime returns the least time ℓ of all units that are left (docs/reference/shapes.md, "Bounds"), and
+// leastTime returns the least time ℓ of all units that are left (docs/reference/model.md, "Bounds"), and
 // false where no round can ever run.
 func leastTime(mj *model.Job, modes []roundMode) (least int64, ok bool) {
 	if mj.Shapes == nil {

@@ -225,7 +225,8 @@ func (rc *roomCache) pieces(m *model.Model, j *model.Job, types ...int) *roomPie
 }
 
 // ends returns the first start ≥ t and the least end of all rounds of a job in one shape, which goes
-// by when nodes have room (docs/use/running.md, "Bounds"). tau is the least time of a round.
+// by when nodes have room (docs/reference/model.md#running-work-reservations-and-quotas, "Bounds"). tau is the least
+// time of a round.
 func (rc *roomCache) ends(m *model.Model, j *model.Job, modes []roundMode, t, tau int64) (start, end int64) {
 	var ways []way
 	switch {

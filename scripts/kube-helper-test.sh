@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# hare kube beside a real Kubernetes with pretended nodes, on loopback: docs/use/kubernetes.md has the figures.
+# hare kube beside a real Kubernetes with pretended nodes, on loopback: docs/use/beside.md#kubernetes has the figures.
 #
 #   scripts/kube-helper-test.sh HARE [ten|many|kills] [SEED [kueue]]
 #

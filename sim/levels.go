@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
-// Where a job keeps within a level or its times go by the spread of a round (docs/reference/levels.md), a round
+// Where a job keeps within a level or its times go by the spread of a round (docs/reference/model.md), a round
 // begins once all of its tasks have their GPUs.
 
 // hasLevels says whether the rounds of a job keep within a level, or take times by their spread.

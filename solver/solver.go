@@ -180,7 +180,7 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 }
 
 // BoundExpected bounds the mean cost of every policy over the durations of jobs, by price
-// (docs/reference/shapes.md, "Durations"). The bound has no certificate.
+// (docs/reference/model.md, "Durations"). The bound has no certificate.
 func BoundExpected(ctx context.Context, inst *hare.Instance, cfg Config) (*hare.Relaxation, error) {
 	if inst.Objective == hare.ObjectiveMakespan {
 		return nil, &hare.InvalidError{Pointer: "/objective", Code: "not_supported",

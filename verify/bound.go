@@ -21,7 +21,7 @@ import (
 const maxPriceWork = 1 << 33
 
 // Bound returns the exact lower bound on the objective that a certificate proves for an
-// instance (docs/inside/design.md, section 2; docs/reference/dependencies.md), or an error if the certificate proves
+// instance (docs/inside/design.md, section 2; docs/reference/model.md), or an error if the certificate proves
 // no bound. Bound ignores the bound and the instance that the certificate itself states. The method price takes O(jobs
 // · pieces · types) for each of some tens of multipliers μ, on all cores; a piece is a grid cell or a part of one.
 func Bound(inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
@@ -79,8 +79,8 @@ type typeChoice struct {
 	curve   *priceCurve // the price of one unit; nil if the type is free
 	setup   int64       // the setup of a GPU
 	does    int64       // the units of the job that a round does; 0 means 1
-	// A loose round (docs/inside/branch.md, "Relaxed jobs in one leaf") takes d, and pays the least price from back
-	// before until ahead. Back is 0 for other rounds.
+	// A loose round (docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "Relaxed jobs in one leaf") takes d, and pays
+	// the least price from back before until ahead. Back is 0 for other rounds.
 	back, ahead int64
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // A certificate of the method branch is a tree whose leaves cover all schedules that matter
-// (docs/inside/branch.md). treeOf checks what the method demands of the instance.
+// (docs/inside/bounds.md#branch-prices-of-jobs-and-trees). treeOf checks what the method demands of the instance.
 
 // rigidJob is a job of a tree; length has its time by type of the tree, and 0 where no GPUs of the
 // type ever suffice.
@@ -52,8 +52,8 @@ func (st *starts) clone() *starts {
 	return &starts{slices.Clone(st.first), slices.Clone(st.last)}
 }
 
-// branchBound returns the least bound of the leaves of a tree (docs/inside/branch.md). The work of its nodes and
-// that of its leaves are each at most maxPriceWork.
+// branchBound returns the least bound of the leaves of a tree (docs/inside/bounds.md#branch-prices-of-jobs-and-trees).
+// The work of its nodes and that of its leaves are each at most maxPriceWork.
 func branchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Certificate) (*proved, error) {
 	if c.StepUs != 0 || len(c.Pools)+len(c.After) > 0 {
 		return nil, errors.New("a branch certificate has no step or pools, and moves no weight")

@@ -12,7 +12,7 @@ import (
 )
 
 // A tree of one leaf keeps nothing of the starts of jobs, so that it also bounds gang jobs, and jobs on GPUs that
-// leave (docs/inside/branch.md, "One leaf").
+// leave (docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "One leaf").
 
 // ownKey names a price of a job on a type.
 type ownKey struct{ job, kind string }
@@ -199,8 +199,8 @@ func (pc *priceCertificate) dearestSets(ctx context.Context, kind string, free *
 }
 
 // tightAndLoose returns the modes of a relaxed job: tight and loose rounds on the types on which it has a price of its
-// own, and the usual ones on the others (docs/inside/branch.md, "Relaxed jobs in one leaf"). No round takes less than
-// tau. The names are those of the page.
+// own, and the usual ones on the others (docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "Relaxed jobs in one
+// leaf"). No round takes less than tau. The names are those of the page.
 //
 // Proof that a schedule of the job pays and takes no less. Let a round last from its first start x to the end e of
 // its last synchronisation. Call it tight if all K tasks run on one type k with a price of its own, and all overlap.

@@ -45,7 +45,8 @@ func randomLeaf(r *rand.Rand, inst *hare.Instance) *hare.Certificate {
 	return c
 }
 
-// leafReading is a reading of docs/inside/branch.md, "One leaf"; each field makes it a false one.
+// leafReading is a reading of docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "One leaf"; each field makes it a
+// false one.
 type leafReading struct {
 	never     bool // jobs with prices of their own do not count
 	early     bool // such jobs count only for as long as they take, from their release on
@@ -334,7 +335,8 @@ func TestBoundsByOneLeaf(t *testing.T) {
 	})
 }
 
-// Each false reading of docs/inside/branch.md, "One leaf", proves more than the optimum of some instance.
+// Each false reading of docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "One leaf", proves more than the
+// optimum of some instance.
 func TestFalseReadingsOfOneLeafAreKilled(t *testing.T) {
 	readings := map[string]leafReading{
 		"jobs that do not count":                      {never: true},

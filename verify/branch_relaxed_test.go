@@ -84,8 +84,8 @@ func TestLeavesOfRelaxedJobs(t *testing.T) {
 	})
 }
 
-// Each false reading of docs/inside/branch.md, "Relaxed jobs in one leaf", proves more than the optimum of some
-// instance.
+// Each false reading of docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "Relaxed jobs in one leaf", proves more
+// than the optimum of some instance.
 func TestFalseReadingsOfRelaxedLeavesAreKilled(t *testing.T) {
 	readings := map[string]relaxedReading{
 		"no loose rounds":                         {tightOnly: true},

@@ -193,7 +193,8 @@ func TestBoundsByBranching(t *testing.T) {
 	}
 }
 
-// Each false reading of docs/inside/branch.md proves more than the optimum of some instance.
+// Each false reading of docs/inside/bounds.md#branch-prices-of-jobs-and-trees proves more than the optimum of some
+// instance.
 func TestFalseReadingsOfTreesAreKilled(t *testing.T) {
 	readings := []struct {
 		name string

@@ -21,7 +21,7 @@ type demand struct {
 	fixed    bool  // the job ends with its running work, at P
 }
 
-// demands returns what is left of each job, with a' and P (docs/reference/dependencies.md, "Bounds"), or an
+// demands returns what is left of each job, with a' and P (docs/reference/model.md, "Bounds"), or an
 // error if a job can never run. It takes O(predecessors) besides the modes of the jobs.
 func (su *supply) demands(inst *hare.Instance) ([]demand, error) {
 	index := indexOf(inst)

@@ -1654,7 +1654,7 @@ def set_spread(inst, entries):
 
 
 def check_places(inst, j, entries, held, faults):
-    """The rules of docs/reference/nodes.md for the entries of one job: whole tasks, allowed and
+    """The rules of docs/reference/model.md for the entries of one job: whole tasks, allowed and
     distinct nodes. Adds to held what its tasks hold of nodes. O(n log n)."""
     by_node = {}
     for e in entries:
@@ -2838,7 +2838,7 @@ def tree_bound(inst, c):
 def tight_and_loose(j, shape, modes, own):
     """The modes of a relaxed job with prices of its own, in the form of priced_modes, and the
     windows of these modes. On a type where the job has such a price, a tight and a loose mode
-    stand in place of the usual one: "Relaxed jobs in one leaf" of docs/inside/branch.md."""
+    replace the usual one: docs/inside/bounds.md#branch-prices-of-jobs-and-trees."""
     out, windows = [], []
     tau = least_round(j, shape, [x for x, _, _ in modes])
     for x, units, row in modes:

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// topology knows the levels of a cluster and the domains of nodes (docs/reference/levels.md).
+// topology knows the levels of a cluster and the domains of nodes (docs/reference/model.md).
 type topology struct {
 	names  []string  // from fine to coarse: node, the labels of the cluster from the last on, any
 	domain [][]int32 // by level and node

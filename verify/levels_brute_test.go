@@ -70,7 +70,7 @@ func randomLevelPools(r *rand.Rand, inst *hare.Instance, last int64) *hare.Certi
 // For random tiny instances with levels and all other rules of nodes, the optimal schedule is
 // accepted with its value, and refused where it is not within its level. No certificate whose
 // prices are optimised proves more than the optimum, and each proves what the text of
-// docs/reference/levels.md says.
+// docs/reference/model.md says.
 func TestBoundsOfLevels(t *testing.T) {
 	instances, steps := 400, 25
 	if testing.Short() {

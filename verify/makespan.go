@@ -13,7 +13,7 @@ var errEnough = errors.New("the prices do not prove that no schedule ends by the
 
 // makespanBound proves that no schedule ends by T, the last time of the grid, so that the
 // makespan is at least T + 1 µs: some job cannot end by T, or the jobs pay more for their work
-// up to T than all capacity up to T is worth (docs/reference/dependencies.md, "Makespan").
+// up to T than all capacity up to T is worth (docs/reference/model.md, "Makespan").
 func makespanBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Certificate) (*proved, error) {
 	m, err := newPriceCertificate(inst, s, c)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// treeReading is a reading of docs/inside/branch.md; each field makes it a false one.
+// treeReading is a reading of docs/inside/bounds.md#branch-prices-of-jobs-and-trees; each field makes it a false one.
 type treeReading struct {
 	hole        bool // a split by start leaves out the next microsecond
 	neither     bool // the start of a split is on neither side

@@ -10,7 +10,7 @@ import (
 	"github.com/hare-sched/hare/internal/testing/brute"
 )
 
-// nodeReading is one way to read docs/reference/nodes.md. The zero value is the right reading, and each
+// nodeReading is one way to read docs/reference/model.md. The zero value is the right reading, and each
 // field makes it false in one point.
 type nodeReading struct {
 	gangUnit      bool // the whole gang is a unit in each node, too
@@ -52,7 +52,7 @@ type nodeReading struct {
 	closedForUser bool // a reservation closes its nodes to those whom it lists as well
 }
 
-// naiveOnNodes evaluates the price bound by the text of docs/reference/nodes.md in floats, second by
+// naiveOnNodes evaluates the price bound by the text of docs/reference/model.md in floats, second by
 // second and node by node. All times of inst and of the grid are multiples of half a second.
 func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float64 {
 	const half = 500_000

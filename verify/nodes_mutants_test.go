@@ -28,7 +28,7 @@ func nodeReadings(t *testing.T) (all map[string]struct {
 	return all
 }
 
-// The wrong readings of docs/reference/nodes.md are evaluated on the instances of testdata/nodes that
+// The wrong readings of docs/reference/model.md are evaluated on the instances of testdata/nodes that
 // each gets wrong. A reading makes its certificate worth more than the optimum, or leaves a job
 // without any bound.
 func TestWrongReadingsOfNodes(t *testing.T) {

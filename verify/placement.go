@@ -43,7 +43,7 @@ func selects(lv *hare.LabelValues, n *hare.Node) bool {
 	return found
 }
 
-// placeChecker checks the rules of docs/reference/nodes.md for the entries of one job after another,
+// placeChecker checks the rules of docs/reference/model.md for the entries of one job after another,
 // except what tasks of several jobs hold together.
 type placeChecker struct {
 	cluster *hare.Cluster

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// plainPlaces implements the three rules of docs/reference/nodes.md task by task. spanOf returns from
+// plainPlaces implements the three rules of docs/reference/model.md task by task. spanOf returns from
 // when to when the entry of a task holds its GPU. plainPlaces returns the first condition that
 // fails, or "".
 func plainPlaces(inst *hare.Instance, s *hare.Schedule, tasks []plainTask,

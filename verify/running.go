@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// standing is how far a job is when the plan begins (docs/use/running.md).
+// standing is how far a job is when the plan begins (docs/reference/model.md#running-work-reservations-and-quotas).
 type standing struct {
 	first int64 // the first round that is neither done nor running
 	until int64 // E, when the running work of the job ends; 0 if the job does not run

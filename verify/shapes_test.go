@@ -16,7 +16,7 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// Each rule of docs/reference/shapes.md is tested on schedules that keep it and on schedules that do not. A
+// Each rule of docs/reference/model.md is tested on schedules that keep it and on schedules that do not. A
 // row of a schedule is as in TestRulesOfNodes, with the shape after the period.
 func TestRulesOfShapes(t *testing.T) {
 	const cluster = `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":3},"in_service_s":[[0,40]]},` +
@@ -115,7 +115,7 @@ func TestRulesOfShapes(t *testing.T) {
 	}
 }
 
-// The certificates of wrong readings of docs/reference/shapes.md prove what they prove by the right one.
+// The certificates of wrong readings of docs/reference/model.md prove what they prove by the right one.
 func TestReadingsOfShapes(t *testing.T) {
 	text, err := os.ReadFile("testdata/real/wrong-readings.json")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// Wrong readings of when nodes have room (docs/use/running.md, "When nodes have room") exceed the optimum
-// of the instance of their seed without any price, while the right reading does not.
+// Wrong readings of when nodes have room (docs/reference/model.md#running-work-reservations-and-quotas, "When nodes
+// have room") exceed the optimum of the instance of their seed without any price, while the right reading does not.
 func TestWrongReadingsOfWindows(t *testing.T) {
 	for _, c := range []struct {
 		name  string

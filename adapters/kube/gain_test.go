@@ -54,7 +54,7 @@ func meanCompletion(t *testing.T, seed uint64, jobs int, overheadS int64, helped
 }
 
 // TestGain checks that the helper is worth its while where pods take a second longer than their Jobs say:
-// docs/use/kubernetes.md has what it gains beside a real Kubernetes.
+// docs/use/beside.md#kubernetes has what it gains beside a real Kubernetes.
 func TestGain(t *testing.T) {
 	alone, helped := meanCompletion(t, 1, 60, 1, false), meanCompletion(t, 1, 60, 1, true)
 	if t.Logf("mean completion alone %.1f s, helped %.1f s", alone, helped); helped > 0.75*alone {

@@ -19,7 +19,7 @@ func benchPlacementCommand() *cobra.Command {
 		Long: `Placement divides the workers of small random problems among their jobs by
 sampled categories and a matching market, with several settings and numbers of
 draws, and prints how far the results are from the optimum, how fair they are and
-what they take. It then places 200 jobs on 2,000 workers. docs/use/placement.md says
+what they take. It then places 200 jobs on 2,000 workers. docs/use/policies.md#sampling says
 how the placement works.`,
 		Example: `  hare bench placement
   hare bench placement --problems 5 --draws 64`,

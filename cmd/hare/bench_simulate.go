@@ -47,7 +47,7 @@ whole process.`,
 	}
 	f := c.Flags()
 	f.StringSliceVar(&s.policies, "policies", []string{"hlas", "fifo", "tiresias"},
-		"policies of tasks, see docs/use/task-policies.md")
+		"policies of tasks, see docs/use/policies.md#policies-that-place-tasks")
 	f.IntSliceVar(&s.jobs, "jobs", []int{10_000, 100_000, 1_000_000}, "numbers of jobs")
 	f.StringVar(&s.gpus, "gpus", "GPU=2490", "the cluster")
 	f.Float64Var(&s.cfg.Load, "load", 1, "arriving work divided by the capacity of the cluster")

@@ -64,7 +64,7 @@ go on from its checkpoint.
 
 --module submits a round job instead of a command: in each of --rounds rounds --tasks
 tasks compute a gradient each; the gradients are summed in the order of the tasks, and
-the optimiser makes one step (docs/use/train.md). The tasks go to whichever GPUs of the
+the optimiser makes one step (docs/use/run-jobs.md#round-jobs). The tasks go to whichever GPUs of the
 cluster the policy gives, task by task: types mix, and jobs share GPUs round by round.
 With --gpus, on one node or on --nodes, the job has GPUs of its own until its end. The
 job goes on from its last checkpoint when it is started again.

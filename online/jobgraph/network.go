@@ -14,7 +14,7 @@ type Network struct {
 	slow, fast int64              // the least and the greatest of mbps
 }
 
-// NewNetwork takes the bandwidths of a valid cluster (docs/reference/levels.md). Where some level has none, the error
+// NewNetwork takes the bandwidths of a valid cluster (docs/reference/model.md). Where some level has none, the error
 // is a *hare.InvalidError with a pointer into the cluster.
 func NewNetwork(c *hare.Cluster) (*Network, error) {
 	levels := hare.NewLevels(c)

@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// The levels of a cluster (docs/reference/levels.md) are numbered from fine to coarse as in hare.Levels.
+// The levels of a cluster (docs/reference/model.md) are numbered from fine to coarse as in hare.Levels.
 // Nodes come and go here, so the domains of a label are numbered as they come, and a number is
 // given again when the last node of a domain has left. No answer depends on these numbers.
 

@@ -1,5 +1,5 @@
 // Package placement keeps which GPUs, CPUs and memory of each node are free, and finds
-// nodes with room for the tasks of a job: best fit, by the rules of docs/reference/nodes.md. The
+// nodes with room for the tasks of a job: best fit, by the rules of docs/reference/model.md. The
 // policies of sessions and simulations share it.
 package placement
 

@@ -133,7 +133,7 @@ const unknownRoundUs = 60e6
 // round, but no more rounds than it could run in the time of its wait. Once a job has
 // missed more than κ × (the rounds that it has had + guardPatience) rounds it is due: it gets
 // a ticket and GPUs of its own, in the order of tickets, and nobody else starts on these
-// GPUs until the job has started. docs/inside/online-theory.md proves what follows.
+// GPUs until the job has started. docs/inside/online.md#the-guard-of-rolling-and-hgittins proves what follows.
 //
 // Every method does nothing where the rule has no guard.
 type guard struct {

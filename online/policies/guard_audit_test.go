@@ -10,8 +10,9 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// guardAudit checks the log of a run against theorems 1 and 2 of docs/inside/online-theory.md. It
-// keeps clocks of its own, in floating point, from nothing but events and decisions.
+// guardAudit checks the log of a run against theorems 1 and 2 of
+// docs/inside/online.md#the-guard-of-rolling-and-hgittins. It keeps clocks of its own, in floating point, from nothing
+// but events and decisions.
 type guardAudit struct {
 	kappa float64
 	size  map[string]int64 // the rounds that each rigid job was believed to have on arrival

@@ -106,8 +106,8 @@ func disturbances(t *rapid.T) sim.Config {
 	return cfg
 }
 
-// Theorems 1 and 2 of docs/inside/online-theory.md hold for every wait of random streams, with
-// GPUs and tasks that fail.
+// Theorems 1 and 2 of docs/inside/online.md#the-guard-of-rolling-and-hgittins hold for every wait of random streams,
+// with GPUs and tasks that fail.
 func TestGuardTheorems(t *testing.T) {
 	for _, name := range []string{"hgittins", "rolling"} {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Where the times of a job go by the spread of its rounds (docs/reference/levels.md), a ListScheduler expects a
+// Where the times of a job go by the spread of its rounds (docs/reference/model.md), a ListScheduler expects a
 // round to be as near together as GPUs in service allow if all of them are free, and a round that runs
 // to take the time of its spread.
 

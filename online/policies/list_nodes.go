@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/online/placement"
 )
 
-// Where some job that is there has rules about nodes (docs/reference/nodes.md), a ListScheduler keeps
+// Where some job that is there has rules about nodes (docs/reference/model.md), a ListScheduler keeps
 // what is free on each node in nodes, and starts every job on nodes with room, by best fit.
 // Otherwise nodes is nil, and GPUs of a type are all alike.
 

@@ -83,7 +83,7 @@ const (
 	defaultMigrationUs = 60e6
 	defaultMaxAgeUs    = 60e6
 	// rollingKappa is GuardConfig.Kappa, as hgittins has it. With 16 the guard lets wide gangs
-	// wait so long among many short jobs that the mean suffers (docs/inside/online-theory.md).
+	// wait so long among many short jobs that the mean suffers (docs/inside/online.md#the-guard-of-rolling-and-hgittins).
 	rollingKappa = 8
 	// defaultPlanEveryUs limits how fast the log of a session grows by its plans.
 	defaultPlanEveryUs = 1e6

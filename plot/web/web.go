@@ -1,6 +1,6 @@
 // Package web holds the pages: their markup, style sheets and scripts, built from the
 // TypeScript beside this file, and the writer of self-contained HTML documents.
-// Building Go programs needs no Node.js, because dist is committed; see docs/inside/pages.md.
+// Building Go programs needs no Node.js, because dist is committed; see docs/inside/design.md#8-pages.
 package web
 
 import (

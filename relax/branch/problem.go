@@ -1,6 +1,7 @@
 // Package branch bounds small instances of rigid jobs by branch and bound: a tree that splits the
-// types and the starts of single jobs, with prices at its leaves (docs/inside/branch.md). Package branch
-// proposes trees; package verify says what they prove.
+// types and the starts of single jobs, with prices at its leaves
+// (docs/inside/bounds.md#branch-prices-of-jobs-and-trees). Package branch proposes trees; package verify says what
+// they prove.
 package branch
 
 import (

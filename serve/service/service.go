@@ -257,7 +257,7 @@ func (s *Service) Bound(ctx context.Context, inst *hare.Instance, method string)
 	return s.cfg.Engine.Bound(ctx, inst, method)
 }
 
-// BoundExpected bounds the mean cost over the durations of jobs (docs/reference/shapes.md, "Durations").
+// BoundExpected bounds the mean cost over the durations of jobs (docs/reference/model.md, "Durations").
 func (s *Service) BoundExpected(ctx context.Context, inst *hare.Instance) (*hare.Relaxation, error) {
 	deadline := time.Now().Add(s.cfg.MaxTime)
 	ctx, leave, err := s.acquire(ctx, deadline)

@@ -136,7 +136,7 @@ func (s *solve) replay(ctx context.Context) error {
 	}
 }
 
-// resume lets a solve go on after a restart; docs/use/durability.md describes the rules.
+// resume lets a solve go on after a restart; docs/use/operate.md#what-survives describes the rules.
 func (s *solve) resume() {
 	ss := s.parent
 	now := ss.cfg.Now()

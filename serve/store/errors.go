@@ -5,7 +5,7 @@ import (
 )
 
 // CorruptError says that stored data is not what was written. A damaged session takes no
-// events until it is salvaged, restored or deleted; see docs/use/durability.md.
+// events until it is salvaged, restored or deleted; see docs/use/operate.md#what-survives.
 type CorruptError struct {
 	Session string // "" where the whole store, or Solve, is damaged
 	Solve   string

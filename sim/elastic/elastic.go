@@ -1,5 +1,5 @@
 // Package elastic holds the policies that change the widths of gangs, a small
-// file each, for the engine sim.RunElastic. docs/use/elastic.md says what each does
+// file each, for the engine sim.RunElastic. docs/use/policies.md#policies-that-change-widths says what each does
 // and how far it agrees with its own simulator.
 package elastic
 

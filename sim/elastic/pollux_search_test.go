@@ -72,7 +72,7 @@ func pointers(states []state) []*state {
 }
 
 // decisionFitness is the least fitness of the first decision of Pollux's simulator on
-// testdata/pollux_decision.csv (docs/use/elastic.md has its runs).
+// testdata/pollux_decision.csv (docs/use/policies.md#policies-that-change-widths has its runs).
 const decisionFitness = 0.001915
 
 func TestPolluxDecision(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // HadarConfig holds the choices that the paper of Hadar leaves open. The zero value is the
-// default; docs/use/hadar.md says what each choice is worth.
+// default; docs/use/policies.md#hadar-and-hadare says what each choice is worth.
 type HadarConfig struct {
 	// Utility is what a job is worth at a rate; empty means InverseJCT.
 	Utility HadarUtility

@@ -10,7 +10,7 @@ import (
 )
 
 // HadarEConfig holds the choices that the paper of HadarE leaves open. The zero value is the default;
-// docs/use/hadar.md says what each choice is worth.
+// docs/use/policies.md#hadar-and-hadare says what each choice is worth.
 type HadarEConfig struct {
 	// Hadar are the settings by which jobs get their first copies.
 	Hadar HadarConfig

@@ -16,7 +16,7 @@ import (
 	registry "github.com/hare-sched/hare/sim/policies"
 )
 
-// onLevels draws an instance with the rules of docs/reference/nodes.md, quotas, work that runs at time 0, a
+// onLevels draws an instance with the rules of docs/reference/model.md, quotas, work that runs at time 0, a
 // topology, jobs that keep together and times by spread, on which each job can run.
 func onLevels(rng *rand.Rand) *hare.Instance {
 	for {

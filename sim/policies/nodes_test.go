@@ -16,7 +16,7 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// onNodes draws an instance with every rule of docs/reference/nodes.md, on which each job can run.
+// onNodes draws an instance with every rule of docs/reference/model.md, on which each job can run.
 func onNodes(rng *rand.Rand) *hare.Instance {
 	for {
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}

@@ -116,7 +116,7 @@ func queueRows() []queueRow {
 // The mean of 20 batches must lie within the interval of Student's t that holds for all rows
 // at once with 99 % (Bonferroni). If the time of every job is known, an exact engine must give
 // that time to a millisecond, and the extrapolated mean of any other engine must agree to 1 %.
-// The test prints the table of docs/lab/agreement-queues.md.
+// The test prints the table of docs/lab/simulator.md#does-it-agree-with-known-queues.
 func TestQueues(t *testing.T) {
 	rows := queueRows()
 	fmt.Println("| queue | rule | policies | known, s | simulated, s | job by job |\n|---|---|---|---|---|---|")

@@ -13,7 +13,7 @@ import (
 	registry "github.com/hare-sched/hare/sim/policies"
 )
 
-// onQuotas draws an instance with the rules of docs/reference/nodes.md, quotas and work that runs at time 0,
+// onQuotas draws an instance with the rules of docs/reference/model.md, quotas and work that runs at time 0,
 // on which each job can run.
 func onQuotas(rng *rand.Rand) *hare.Instance {
 	for {

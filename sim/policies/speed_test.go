@@ -12,7 +12,7 @@ import (
 
 var (
 	speedRuns = flag.Int("hare.speed", 0,
-		"run every policy of leases so many times, and print the table of docs/lab/simulator-speed.md; 3 is good")
+		"run every policy of leases so many times, and print the table of docs/lab/simulator.md#how-fast-is-it; 3 is good")
 	speedPolicy = flag.String("hare.policies", "", "of these names alone, separated by commas")
 )
 

@@ -1,5 +1,5 @@
 // Package sharing holds the policies that let jobs share GPUs by time and memory, with what simulations assume of
-// jobs that the traces do not tell. docs/use/antman.md has the model.
+// jobs that the traces do not tell. docs/use/policies.md#antman-jobs-that-share-gpus has the model.
 package sharing
 
 import (

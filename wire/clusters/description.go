@@ -69,7 +69,7 @@ type NewJob struct {
 	Name string `json:"name,omitempty"`
 	// Command is the argument vector. No shell reads it.
 	Command []string `json:"command,omitempty"`
-	// Module is the Python module of a round job: it has build(), batch() and loss() (docs/use/train.md).
+	// Module is the Python module of a round job: it has build(), batch() and loss() (docs/use/run-jobs.md#round-jobs).
 	Module string `json:"module,omitempty"`
 	// Config is what build() of the module is given.
 	Config json.RawMessage `json:"config,omitempty" swaggertype:"object"`

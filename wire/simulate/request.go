@@ -160,7 +160,7 @@ var Form = wire.NewTable("SimulationRequest",
 		"gives the jobs.",
 	wire.Strings("policies", func(r *Request) *[]string { return &r.Policies }, maxPolicies, "policies").
 		Required(`give an array of names, e.g. ["hlas", "gavel:fifo"]`).
-		About("policies are names, none twice: docs/use/policies.md and docs/use/task-policies.md have all.").
+		About("policies are names, none twice: docs/use/policies.md has all.").
 		Example([]string{"hlas", "srtf"}).With("minItems", 1).With("maxItems", 64).With("uniqueItems", true),
 	wire.Object("trace", func(r *Request) **Trace { return &r.Trace }, traceForm),
 	wire.Instance("instance", func(r *Request) **hare.Instance { return &r.Instance }),

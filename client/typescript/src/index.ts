@@ -1,4 +1,4 @@
-/** The client of Hare. `Hare` is where to begin; docs/use/clients.md shows it. */
+/** The client of Hare. `Hare` is where to begin; docs/reference/http.md#clients shows it. */
 export * from "./client.js";
 export * from "./errors.js";
 /** Types and operations made from the specification. */

@@ -8,11 +8,11 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// RandomMixed returns a tiny valid instance with the rules of docs/reference/nodes.md, docs/use/running.md and
-// docs/reference/dependencies.md mixed: an instance of RandomOnNodes, some of whose jobs have rounds done,
-// run at time 0, have users, wait for others or have deadlines, with reservations and quotas. A
-// part of the instances has the objective jct_and_tardiness or makespan. Times are multiples of
-// half a second. Some instances have no schedule.
+// RandomMixed returns a tiny valid instance with the rules of docs/reference/model.md,
+// docs/reference/model.md#running-work-reservations-and-quotas and docs/reference/model.md mixed: an instance of
+// RandomOnNodes, some of whose jobs have rounds done, run at time 0, have users, wait for others or have deadlines,
+// with reservations and quotas. A part of the instances has the objective jct_and_tardiness or makespan. Times are
+// multiples of half a second. Some instances have no schedule.
 func RandomMixed(r *rand.Rand) *hare.Instance {
 	for {
 		inst := RandomOnNodes(r)

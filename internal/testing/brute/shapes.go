@@ -8,7 +8,7 @@ import (
 )
 
 // RandomWithShapes returns an instance of RandomMixed, of which some jobs have setups, or shapes in
-// place of tasks and times as docs/reference/shapes.md says. All other rules stay.
+// place of tasks and times as docs/reference/model.md says. All other rules stay.
 func RandomWithShapes(r *rand.Rand) *hare.Instance {
 	for {
 		inst := RandomMixed(r)

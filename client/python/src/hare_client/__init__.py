@@ -1,4 +1,4 @@
-"""The Python client of Hare. Begin with the class `Hare`; docs/use/clients.md is its guide."""
+"""The Python client of Hare. Begin with the class `Hare`; docs/reference/http.md#clients is its guide."""
 
 from .client import Hare
 from .errors import EventRefused, HareError, Problem, StreamBroken

@@ -1,5 +1,5 @@
 """The worker of Hare: runs rounds of training jobs for an agent. A user writes a module with
-build(), batch(round, task) and loss(); docs/use/train.md of Hare says how."""
+build(), batch(round, task) and loss(); docs/use/run-jobs.md#round-jobs of Hare says how."""
 
 from .backend import seed_of
 
