@@ -310,6 +310,22 @@ func (l *Log) slurmReader(first string) func(string, *bufio.Reader, *time.Locati
 	return nil
 }
 
+// splitResized makes what a job had since it changed its size an attempt of its own, where accounting tells what it had
+// before.
+func (l *Log) splitResized() {
+	resized := map[string]bool{}
+	for i := range l.Jobs {
+		if l.Jobs[i].resizes {
+			resized[l.Jobs[i].ID] = true
+		}
+	}
+	for i := range l.Jobs {
+		if j := &l.Jobs[i]; j.resizedUs > 0 && resized[j.ID] {
+			j.SubmitUs, j.EligibleUs, j.StartUs = j.resizedUs, j.resizedUs, j.resizedUs
+		}
+	}
+}
+
 // merge keeps one of the jobs of the same ID that were submitted at the same time, which several
 // texts tell: the one that has ended, else the one that has started. What it does not tell is that of the other.
 func (l *Log) merge() {
@@ -355,6 +371,10 @@ func (j *Job) complete(o *Job) {
 		j.StartUs = o.StartUs
 	}
 	j.confirmed, j.suspended = j.confirmed || o.confirmed, j.suspended || o.suspended
+	if !j.lined && j.GPUs == o.GPUs && (o.lined || j.PerTask == 0) {
+		j.PerTask = o.PerTask
+	}
+	j.lined = j.lined || o.lined
 	if j.stays = j.stays && o.stays; j.Type == "" && j.Types == nil {
 		j.Type, j.Types = o.Type, o.Types
 	}
@@ -401,10 +421,21 @@ func (l *Log) countParts() {
 			byName[l.Nodes[i].Name] = &l.Nodes[i]
 		}
 	}
+	var without []string // the nodes whose GPUs have no parts
+	for i := range l.Nodes {
+		if n := &l.Nodes[i]; len(byName) > 0 && n.parts.none() && len(n.GPUs) > 0 {
+			without = append(without, n.Name)
+		}
+	}
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
 		if j.parts.none() {
 			continue
+		}
+		if len(j.NotNodes) == 0 {
+			j.NotNodes = without
+		} else {
+			j.NotNodes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(j.NotNodes, without))))
 		}
 		of := func(p parts) int64 { return p.shards }
 		if j.parts.shards == 0 {
@@ -441,6 +472,7 @@ func (l *Log) countParts() {
 func (l *Log) settle() {
 	l.index, l.texts, l.held = nil, nil, 0
 	slices.SortFunc(l.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	l.splitResized()
 	l.sortJobs()
 	l.merge()
 	l.countParts()
@@ -456,6 +488,9 @@ func (l *Log) settle() {
 		j := &l.Jobs[i]
 		if first, again := attempts[j.ID]; again {
 			what := "each attempt of a job that began again is a job of its own"
+			if j.resizedUs > 0 && j.StartUs == j.resizedUs {
+				what = "each size of a job that changed its size is a job of its own"
+			}
 			if f := &l.Jobs[first.at]; f.User != j.User || f.Name != j.Name {
 				what = "another job of the same number is a job of its own"
 			}

@@ -266,7 +266,7 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	l.countCluster(v.Cluster, place)
 	base := itoa(int64(v.ID))
 	j := Job{ID: base, Name: v.Name, Place: place, User: v.User, Account: v.Account, Partition: v.Partition,
-		QOS: v.QOS, Features: v.Constraints}
+		QOS: v.QOS, Features: v.Constraints, lined: v.SubmitLine != ""}
 	j.confirmed = fromQueue
 	j.suspended = v.Time.Suspended > 0 || slices.Contains(append(slices.Clone(v.JobState), v.State.Current...),
 		"SUSPENDED")
@@ -340,7 +340,17 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	case Pending:
 		j.StartUs, j.EndUs = 0, 0 // what Slurm believes, not what was
 	case Running:
+		if j.resizes = !fromQueue && slices.Contains(state, resizing) && j.EndUs > 0; j.resizes {
+			j.State = Requeued
+			break
+		}
 		j.EndUs = 0
+	}
+	if at := int64(v.ResizeTime) * 1e6; fromQueue && j.StartUs > 0 && at > j.StartUs && at < maxTimeUs {
+		j.resizedUs = at
+	}
+	if !fromQueue && j.StartUs > 0 && j.SubmitUs > j.StartUs {
+		j.resizedUs = j.SubmitUs
 	}
 	if len(names) == 0 && j.State != Running {
 		j.StartUs = 0 // squeue gives a job that was cancelled before its start its end as its start
@@ -434,8 +444,11 @@ func (v *slurmJob) submission() submission {
 		}
 	}
 	told.gpus = told.gpus || v.TresPerJob != ""
-	told.nodes = told.nodes || v.TresPerNode != "" || v.TresPerSocket != "" || v.TresPerTask != "" && v.TasksPerNode > 0
+	told.nodes = told.nodes || v.MaxNodes == 1 || v.TresPerNode != "" || v.TresPerSocket != "" || v.TresPerTask != "" && v.TasksPerNode > 0
 	told.sockets = told.sockets || v.TresPerSocket != ""
+	if each := parseGres(v.CPUsPerTres); each.bad == "" && each.gpus > 0 {
+		told.numbers = append(told.numbers, numbered{"cpus-per-gpu", each.gpus})
+	}
 	if told.perTask == 0 {
 		told.perTask = parseGres(v.TresPerTask).gpus
 	}

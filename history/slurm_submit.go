@@ -258,7 +258,7 @@ func (s *submission) option(name, value string, inWrap bool) {
 	switch name {
 	case "time":
 		s.limit = s.limit || !inWrap
-	case "ntasks", "nodes", "ntasks-per-node", "sockets-per-node":
+	case "ntasks", "nodes", "ntasks-per-node", "sockets-per-node", "cpus-per-gpu":
 		least, _, _ := strings.Cut(value, "-")
 		if n, err := parseCount(least); err == nil && n <= hare.MaxGPUs && !inWrap {
 			s.numbers = append(s.numbers, numbered{name, n})
