@@ -435,7 +435,11 @@ func (v *slurmJob) read(l *Log, row *slurmRow, asked, got string, place Place) {
 
 // submission returns what the job's command line and the members of squeue say.
 func (v *slurmJob) submission() submission {
-	told := readSubmission(v.SubmitLine)
+	words := strings.Fields(v.SubmitLine)
+	if v.Het.JobID > 0 || v.HetJobID > 0 {
+		words = component(words, int64(v.Het.Offset+v.HetOffset)) // of which one is told
+	}
+	told := readWords(words)
 	if len(v.TresPerNode+v.TresPerJob+v.TresPerTask+v.TresPerSocket) > 0 {
 		// What stands now, which an operator or a plugin may have changed.
 		told.types = nil

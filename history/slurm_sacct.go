@@ -120,9 +120,14 @@ type sacctReader struct {
 	words  []string // of the command line of a row
 }
 
-// submission reads the command line of the row.
-func (r *sacctReader) submission() submission {
+// submission reads the command line of the row of a job.
+func (r *sacctReader) submission(id string) submission {
 	r.words = slices.AppendSeq(r.words[:0], strings.FieldsSeq(r.t.field(r.line)))
+	if _, offset, ok := strings.Cut(id, "+"); ok {
+		if number, err := parseCount(offset); err == nil {
+			return readWords(component(r.words, number))
+		}
+	}
 	return readWords(r.words)
 }
 
@@ -278,7 +283,7 @@ func (r *sacctReader) row() error {
 		j.resizedUs = j.SubmitUs
 	}
 	j.suspended = j.suspended || strings.HasPrefix(t.field(r.state), "SUSP")
-	row := slurmRow{names: names, untold: r.untold, told: r.submission(), fromAccounting: true}
+	row := slurmRow{names: names, untold: r.untold, told: r.submission(id), fromAccounting: true}
 	if minutes := t.field(r.minutes); minutes != "" {
 		if n, err := strconv.ParseUint(minutes, 10, 31); err == nil {
 			j.LimitUs = int64(n) * 60e6
