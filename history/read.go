@@ -349,9 +349,16 @@ func (l *Log) merge() {
 // complete takes over what another record of the same attempt knows and this one does not.
 func (j *Job) complete(o *Job) {
 	if unknown := j.GPUs == 0 || j.guessed && !o.guessed; unknown && o.GPUs > 0 {
-		j.GPUs, j.PerTask, j.guessed, j.parts, j.PartMicro = o.GPUs, o.PerTask, o.guessed, o.parts, o.PartMicro
-		if len(o.On) > 0 || !j.held(j.GPUs) {
+		if j.GPUs == 0 {
+			j.PerTask = o.PerTask
+		}
+		j.GPUs, j.guessed, j.parts, j.PartMicro = o.GPUs, o.guessed, o.parts, o.PartMicro
+		if len(o.On) > 0 {
 			j.On = o.On
+		} else if !j.held(j.GPUs) {
+			for i := range j.On {
+				j.On[i].GPUs, j.On[i].Numbers = 0, nil
+			}
 		}
 	}
 	sure := func(on []Held) bool {
@@ -404,6 +411,32 @@ func (j *Job) held(gpus int64) bool {
 		gpus -= h.GPUs
 	}
 	return gpus == 0
+}
+
+// countWhole gives jobs that had whole nodes, and whose GPUs their command lines alone tell, all GPUs of these.
+func (l *Log) countWhole() {
+	byName := make(map[string]*Node)
+	for i := range l.Nodes {
+		byName[l.Nodes[i].Name] = &l.Nodes[i]
+	}
+	for i := range l.Jobs {
+		j := &l.Jobs[i]
+		if !j.guessed || !j.Exclusive || len(j.On) == 0 || !j.parts.none() {
+			continue
+		}
+		var on []Held
+		var gpus int64
+		for _, h := range j.On {
+			if n := byName[h.Node]; n != nil {
+				for _, g := range n.GPUs {
+					on, gpus = append(on, Held{Node: h.Node, Type: g.Type, GPUs: int64(g.Count)}), gpus+int64(g.Count)
+				}
+			}
+		}
+		if gpus > j.GPUs {
+			j.On, j.GPUs, j.PerTask = on, gpus, 0
+		}
+	}
 }
 
 // countParts turns shards and units of MPS of jobs into parts of GPUs, by how many of them a GPU of the node has.
@@ -475,6 +508,7 @@ func (l *Log) settle() {
 	l.splitResized()
 	l.sortJobs()
 	l.merge()
+	l.countWhole()
 	l.countParts()
 	if l.accounted > 0 && l.countedGPUs == 0 && slices.ContainsFunc(l.Jobs,
 		func(j Job) bool { return j.GPUs == 0 || j.guessed }) {

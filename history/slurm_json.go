@@ -414,11 +414,15 @@ func (v *slurmJob) read(l *Log, row *slurmRow, asked, got string, place Place) {
 		row.detail.parts.mps += g.parts.mps
 	}
 	row.detail.order()
+	nodes := v.NodeCount
+	if row.asked.nodes > 0 && len(row.names) == 0 {
+		nodes = slurmNumber(row.asked.nodes) // the fewest, where squeue counts the most that a waiting job may have
+	}
 	for _, by := range []struct {
 		member, text string
 		times        slurmNumber
-	}{{"tres_per_node", v.TresPerNode, v.NodeCount}, {"tres_per_job", v.TresPerJob, 1}, {"tres_per_task", v.TresPerTask,
-		v.Tasks}, {"tres_per_socket", v.TresPerSocket, max(1, v.SocketsPerNode) * max(1, v.NodeCount)}} {
+	}{{"tres_per_node", v.TresPerNode, nodes}, {"tres_per_job", v.TresPerJob, 1}, {"tres_per_task", v.TresPerTask,
+		v.Tasks}, {"tres_per_socket", v.TresPerSocket, max(1, v.SocketsPerNode) * max(1, nodes)}} {
 		g := parseGres(by.text)
 		if g.bad == "" {
 			g = g.multiply(int64(min(by.times, hare.MaxGPUs)))

@@ -476,7 +476,7 @@ func (j *Job) set(asked, got resources, nodes int64, told submission) {
 		r = asked
 	}
 	j.GPUs, j.Nodes = r.gpus, max(nodes, r.nodes)
-	j.CPUMilli, j.MemoryMiB = cmp.Or(r.cpuMilli, asked.cpuMilli), cmp.Or(r.memoryMiB, asked.memoryMiB)
+	j.CPUMilli, j.MemoryMiB = cmp.Or(got.cpuMilli, asked.cpuMilli), cmp.Or(got.memoryMiB, asked.memoryMiB)
 	j.chooseType(asked, got, told.gpuTypes())
 	if each := told.number("cpus-per-gpu"); got.cpuMilli == 0 && j.GPUs > 0 {
 		j.CPUMilli = max(j.CPUMilli, each*j.GPUs*1000) // accounting counts those of tasks alone while a job waits
