@@ -352,7 +352,7 @@ func (j *Job) complete(o *Job) {
 		if j.GPUs == 0 {
 			j.PerTask = o.PerTask
 		}
-		j.GPUs, j.guessed, j.parts, j.PartMicro = o.GPUs, o.guessed, o.parts, o.PartMicro
+		j.GPUs, j.guessed, j.asked, j.parts, j.PartMicro = o.GPUs, o.guessed, o.asked, o.parts, o.PartMicro
 		if len(o.On) > 0 {
 			j.On = o.On
 		} else if !j.held(j.GPUs) {
@@ -413,7 +413,7 @@ func (j *Job) held(gpus int64) bool {
 	return gpus == 0
 }
 
-// countWhole gives jobs that had whole nodes, and whose GPUs their command lines alone tell, all GPUs of these.
+// countWhole gives jobs that had whole nodes, and of which no text tells the GPUs that they had, all GPUs of these.
 func (l *Log) countWhole() {
 	byName := make(map[string]*Node)
 	for i := range l.Nodes {
@@ -421,7 +421,7 @@ func (l *Log) countWhole() {
 	}
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
-		if !j.guessed || !j.Exclusive || len(j.On) == 0 || !j.parts.none() {
+		if !j.asked || !j.Exclusive || len(j.On) == 0 || !j.parts.none() {
 			continue
 		}
 		var on []Held
@@ -510,6 +510,7 @@ func (l *Log) settle() {
 	l.merge()
 	l.countWhole()
 	l.countParts()
+	l.shareParts()
 	if l.accounted > 0 && l.countedGPUs == 0 && slices.ContainsFunc(l.Jobs,
 		func(j Job) bool { return j.GPUs == 0 || j.guessed }) {
 		l.Report.Warnings = append(l.Report.Warnings,

@@ -435,6 +435,7 @@ func (l *Log) describe(j *Job, row *slurmRow) {
 				"AccountingStorageTRES has gres/gpu)", j.Place)
 		}
 	}
+	j.asked = got.gpus+row.detail.gpus == 0 && got.parts.none()
 	if j.StartUs > 0 {
 		switch {
 		case got.gpus == 0 && row.detail.gpus > 0:
