@@ -143,6 +143,15 @@ func TestSlurmCases(t *testing.T) {
 				"15: 2x1 t4=3 v100=3 mixed; 16_0: 1x1 t4=8 v100=3; 19: 1x1 t4=2 v100=0; 22+0: 1x1 v100=2; " +
 				"22+1: 1x2 t4=2; 31: 1x2 t4=3 v100=1; 32: 1x1 t4=6 v100=2; 33: 1x4 t4=5 v100=2; 35: 2x1 t4=3; " +
 				"35#2: 1x1 t4=9; 31#2: 1x2 t4=11 v100=4; 33#2: 1x4 t4=11 v100=4", sizes},
+		{"slurm-shapes", "uncounted.txt nodes.txt", "",
+			"7: 1x3 t4=2 v100=0; 11: 1x2 t4=5 v100=2; 14: 2x1 t4=5 v100=2; 15: 1x1 t4=2 v100=0; " +
+				"12: 3x1 t4=5 v100=2; 18: 1x4 t4=2 v100=0; 22+0: 1x1 v100=2; 22+1: 1x2 t4=2; 35: 2x1 t4=3; " +
+				"35#2: 1x1 t4=9",
+			"set AccountingStorageTRES=gres/gpu in slurm.conf"},
+		{"slurm-shapes", "uncounted.txt uncounted.json nodes.txt", "",
+			"7: 1x3 t4=2 v100=0; 11: 1x2 t4=5 v100=2; 14: 2x1 t4=5 v100=2; 15: 1x1 t4=2 v100=0; " +
+				"12: 3x1 t4=5 v100=2; 18: 1x4 t4=2 v100=0; 22+0: 1x1 v100=2; 22+1: 1x2 t4=2; 35: 2x1 t4=3; " +
+				"35#2: 1x1 t4=9", "command line"},
 		{"slurm-shapes", "now waiting.json nodes.txt", "",
 			"11: 1x2 t4=300 v100=106; 14: 2x1 t4=300 v100=106; 16_0: 1x1 t4=300 v100=106; " +
 				"16_2: 1x1 t4=300 v100=106; 16_4: 1x1 t4=300 v100=106; 16_6: 1x1 t4=300 v100=106; 18: 1x4 t4=300; " +

@@ -215,7 +215,7 @@ def compare(hare, folder, numbers):
     newest = float(run("sacct", "-V").split()[1].rpartition(".")[0]) >= 23
     views = {"jobs.txt": True, "sacct.json": newest, "jobs.txt ended.json": True, "ended.json jobs.txt": True,
              "sacct.json ended.json": newest, "sacct.json running.json": newest, "jobs.txt waiting.json": True}
-    if "gres/gpu" not in os.environ.get("SLURM_TEST_TRES", "gres/gpu"):  # command lines alone tell of GPUs
+    if "gres/gpu" not in (os.environ.get("SLURM_TEST_TRES") or "gres/gpu"):  # command lines alone tell of GPUs
         views = {view: lines for view, lines in views.items() if lines}
     for view, lines in views.items():
         instance, happened = os.path.join(folder, "instance.json"), os.path.join(folder, "happened.json")
