@@ -112,8 +112,8 @@ def play(folder):
         submit(name, want, numbers)
     with open(os.path.join(folder, "job.sh"), "w", encoding="utf-8") as script:
         script.write("#!/bin/sh\nsleep 2\n")
-    numbers["het"] = run("sbatch", "--parsable", "-D", "/", "-o", "/dev/null", "-t", "5", "-J", "het", "--gres=gpu:v100:1",
-                         ":", "--gres=gpu:t4:2", script.name).strip()
+    numbers["het"] = run("sbatch", "--parsable", "-D", "/", "-o", "/dev/null", "-t", "5", "-J", "het",
+                         "--gres=gpu:v100:1", ":", "--gres=gpu:t4:2", script.name).strip()
     submit("held", shape("--hold --gres=gpu:1"), numbers)
     save(folder, "nodes.txt", "scontrol", "show", "node")
     save(folder, "waiting.json", "squeue", "--json")
@@ -219,9 +219,9 @@ def compare(hare, folder, numbers):
         views = {view: lines for view, lines in views.items() if lines}
     for view, lines in views.items():
         instance, happened = os.path.join(folder, "instance.json"), os.path.join(folder, "happened.json")
-        subprocess.run([hare, "import", "slurm", *(os.path.join(folder, name) for name in view.split()),
-                        os.path.join(folder, "nodes.txt"), "--speeds", "v100=1,t4=1", "-o", instance, "--happened", happened],
-                       check=True, stderr=subprocess.PIPE)
+        texts = [os.path.join(folder, name) for name in [*view.split(), "nodes.txt"]]
+        subprocess.run([hare, "import", "slurm", *texts, "--speeds", "v100=1,t4=1", "-o", instance, "--happened",
+                        happened], check=True, stderr=subprocess.PIPE)
         verdict = subprocess.run([hare, "verify", instance, happened], check=False, text=True, stdout=subprocess.PIPE)
         if verdict.returncode:
             faults.append(f"{view}: hare verify: {verdict.stdout.strip()}")
@@ -244,8 +244,8 @@ def compare(hare, folder, numbers):
                 found.append(f"released {jobs[key].get('release_s', 0)} s from {base}, submitted at {submitted}")
             faults.extend(f"{view}: {key} ({names[key]}): {text}" for text in found)
     waits(hare, folder, numbers, faults)
-    print(f"{len(ended)} attempts of jobs in {len(views)} views of what happened, {len(WAITING)} submissions that waited: "
-          f"{len(faults)} differ")
+    print(f"{len(ended)} attempts of jobs in {len(views)} views of what happened, {len(WAITING)} submissions that "
+          f"waited: {len(faults)} differ")
     for fault in faults:
         print(" ", fault)
     return 1 if faults else 0
