@@ -480,7 +480,8 @@ func TestPodsOfParents(t *testing.T) {
 	delete(intel["metadata"].(object)["labels"].(object), "nvidia.com/gpu.product")
 	gaudi := object{"habana.ai/gaudi": "2"}
 	text, err := json.Marshal(object{"apiVersion": "v1", "kind": "List", "items": []object{eight("a"), eight("b"), intel,
-		kubeNode("d", "HL-225", gaudi, nil), kubePodOf("gaudi", "", "d", 0, 5, gaudi), train, evicted, kubePodOf("w0", "batch/v1 Job train-node-0", "a", 1, 9, gpus(4), jobSet("0")),
+		kubeNode("d", "HL-225", gaudi, nil), kubePodOf("gaudi", "", "d", 0, 5, gaudi), train, evicted,
+		kubePodOf("w0", "batch/v1 Job train-node-0", "a", 1, 9, gpus(4), jobSet("0")),
 		kubePodOf("w1", "batch/v1 Job train-node-0", "b", 1, 9, gpus(4), jobSet("1"))}})
 	if err != nil {
 		t.Fatal(err)

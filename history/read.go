@@ -310,8 +310,8 @@ func (l *Log) slurmReader(first string) func(string, *bufio.Reader, *time.Locati
 	return nil
 }
 
-// splitResized makes what a job had since it changed its size an attempt of its own, where accounting tells what it had
-// before.
+// splitResized makes what a job had since it changed its size an attempt of its own, where accounting tells what it
+// had before.
 func (l *Log) splitResized() {
 	resized := map[string]bool{}
 	for i := range l.Jobs {

@@ -452,7 +452,8 @@ func (v *slurmJob) submission() submission {
 		}
 	}
 	told.gpus = told.gpus || v.TresPerJob != ""
-	told.nodes = told.nodes || v.MaxNodes == 1 || v.TresPerNode != "" || v.TresPerSocket != "" || v.TresPerTask != "" && v.TasksPerNode > 0
+	told.nodes = told.nodes || v.MaxNodes == 1 || v.TresPerNode != "" || v.TresPerSocket != "" ||
+		v.TresPerTask != "" && v.TasksPerNode > 0
 	told.sockets = told.sockets || v.TresPerSocket != ""
 	if each := parseGres(v.CPUsPerTres); each.bad == "" && each.gpus > 0 {
 		told.numbers = append(told.numbers, numbered{"cpus-per-gpu", each.gpus})

@@ -32,8 +32,8 @@ var slurmStates = map[string]State{
 	"BOOT_FAIL": NodeFailed, "PREEMPTED": Requeued, "REQUEUED": Requeued, "REQUEUE_FED": Requeued,
 }
 
-// resizing is the state of what accounting tells of a job until it changed its size. What it tells of the job since then
-// has the time of the change as its submission, and the start of the whole job.
+// resizing is the state of what accounting tells of a job until it changed its size. What it tells of the job since
+// then has the time of the change as its submission, and the start of the whole job.
 const resizing = "RESIZING"
 
 // slurmState returns the state of a text such as "CANCELLED by 1000".
