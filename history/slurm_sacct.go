@@ -496,8 +496,8 @@ func (j *Job) set(asked, got resources, nodes int64, told submission) {
 }
 
 // granted is how many GPUs a job had that asked for some. AllocTRES leaves those of nodes without types out where
-// other nodes of the job have types, and Slurm gives a job as many as it asked for on as many nodes, unless it asks for
-// them by socket.
+// other nodes of the job have types, and Slurm gives a job as many as it asked for on as many nodes, unless it asks
+// for them by socket.
 func granted(asked, got resources) int64 {
 	if got.gpus > 0 && got.nodes > 1 && got.nodes >= asked.nodes {
 		return max(got.gpus, asked.gpus)

@@ -74,8 +74,8 @@ var shortNames = map[byte]string{'G': "gpus", 'N': "nodes", 'd': "dependency", '
 // readSubmission reads the command line with which a job was submitted. It takes time in proportion to the line.
 func readSubmission(line string) submission { return readWords(strings.Fields(line)) }
 
-// component returns the words of a command line that are about one component of a heterogeneous job, which stand between
-// words of a colon. A component beyond those that the line has gets the whole line.
+// component returns the words of a command line that are about one component of a heterogeneous job, which stand
+// between words of a colon. A component beyond those that the line has gets the whole line.
 func component(words []string, number int64) []string {
 	for from := 1; from < len(words); number-- {
 		to := from
