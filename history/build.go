@@ -113,6 +113,7 @@ func (l *Log) newBuilder(cfg Config) (*builder, error) {
 	for _, notes := range []*[]Note{&b.rep.Assumed, &b.rep.LeftOut, &b.rep.Doubtful, &b.rep.SetAside} {
 		*notes = slices.Clone(*notes)
 	}
+	b.log = l.sharing(b.rep)
 	return b, nil
 }
 

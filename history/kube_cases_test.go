@@ -277,7 +277,7 @@ func TestKubeKinds(t *testing.T) {
 			"ml/p0-0:1×8 0–60; ml/p1-0:1×8 0–60", "assumed 2: pods of one job that did not begin and end together"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			log := readKubeText(t, kubeItems(t, c.items...))
+			log := readKubeText(t, kubeItems(t, c.items...)).Shared()
 			if got := kubeTold(log); got != c.want {
 				t.Errorf("got %s\nwant %s\n%s", got, c.want, log.Report)
 			}
@@ -388,7 +388,7 @@ func TestKubePieces(t *testing.T) {
 			"n=8×A100; ml/p:1×1 0–60", "a part of a GPU, and nothing says how large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			log := readKubeText(t, kubeItems(t, c.items...))
+			log := readKubeText(t, kubeItems(t, c.items...)).Shared()
 			if got := kubeTold(log); got != c.want {
 				t.Errorf("got %s\nwant %s\n%s", got, c.want, log.Report)
 			}

@@ -19,11 +19,12 @@ func (j *Job) part() int64 {
 	return j.PartMicro
 }
 
-// shareParts joins jobs that held parts of the same GPU at the same time. A schedule of Hare gives a GPU to one job at
+// sharing returns the log with those jobs joined that held parts of the same GPU at the same time, and says so in rep.
+// The log itself keeps each job, as a recorder and later texts need it. A schedule of Hare gives a GPU to one job at
 // a time, so that jobs with parts have a GPU each where their node has enough. Where it has not, jobs whose parts fit
 // on one GPU together become one job, from the begin of the first to the end of the last, with the name of the first.
 // It takes O(n log n), and O(n × GPUs of a node) for jobs with parts.
-func (l *Log) shareParts() {
+func (l *Log) sharing(rep *Report) *Log {
 	byNode := map[string][]int{} // the jobs of nodes on which jobs have parts
 	for i := range l.Jobs {
 		if j := &l.Jobs[i]; j.part() > 0 {
@@ -31,8 +32,10 @@ func (l *Log) shareParts() {
 		}
 	}
 	if len(byNode) == 0 {
-		return
+		return l
 	}
+	out := *l
+	out.Report, out.Jobs = rep, slices.Clone(l.Jobs)
 	for i := range l.Jobs {
 		for _, h := range l.Jobs[i].On {
 			if of, shared := byNode[h.Node]; shared {
@@ -43,19 +46,17 @@ func (l *Log) shareParts() {
 	gone := map[int]bool{}
 	for i := range l.Nodes {
 		if n := &l.Nodes[i]; len(n.GPUs) > 0 && len(byNode[n.Name]) > 0 {
-			l.shareNode(n, byNode[n.Name], gone)
+			out.shareNode(n, byNode[n.Name], gone)
 		}
 	}
-	if len(gone) == 0 {
-		return
-	}
-	kept := l.Jobs[:0]
-	for i := range l.Jobs {
+	kept := out.Jobs[:0]
+	for i := range out.Jobs {
 		if !gone[i] {
-			kept = append(kept, l.Jobs[i])
+			kept = append(kept, out.Jobs[i])
 		}
 	}
-	l.Jobs = kept
+	out.Jobs = kept
+	return &out
 }
 
 // sharedGPU is a GPU that jobs have parts of.

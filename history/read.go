@@ -510,7 +510,6 @@ func (l *Log) settle() {
 	l.merge()
 	l.countWhole()
 	l.countParts()
-	l.shareParts()
 	if l.accounted > 0 && l.countedGPUs == 0 && slices.ContainsFunc(l.Jobs,
 		func(j Job) bool { return j.GPUs == 0 || j.guessed }) {
 		l.Report.Warnings = append(l.Report.Warnings,
