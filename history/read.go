@@ -313,14 +313,22 @@ func (l *Log) slurmReader(first string) func(string, *bufio.Reader, *time.Locati
 // splitResized makes what a job had since it changed its size an attempt of its own, where accounting tells what it
 // had before.
 func (l *Log) splitResized() {
-	resized := map[string]bool{}
+	type change struct {
+		id   string
+		atUs int64
+	}
+	changes := map[change]bool{}
 	for i := range l.Jobs {
-		if l.Jobs[i].resizes {
-			resized[l.Jobs[i].ID] = true
+		if j := &l.Jobs[i]; j.resizes {
+			changes[change{j.ID, j.EndUs}] = true
 		}
 	}
 	for i := range l.Jobs {
-		if j := &l.Jobs[i]; j.resizedUs > 0 && resized[j.ID] {
+		j := &l.Jobs[i]
+		if len(changes) > 0 && changes[change{j.ID, j.SubmitUs}] { // some versions tell the time of the change as the start
+			j.resizedUs = j.SubmitUs
+		}
+		if changes[change{j.ID, j.resizedUs}] {
 			j.SubmitUs, j.EligibleUs, j.StartUs = j.resizedUs, j.resizedUs, j.resizedUs
 		}
 	}

@@ -322,8 +322,8 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 		if st, ok := slurmState(word); ok && !known {
 			j.State, known = st, true
 		}
-		if word == "REQUEUED" && !fromQueue && j.StartUs > 0 && j.EndUs > 0 {
-			j.State = Requeued // beside PENDING, for good: what is told is the attempt that ended
+		if (word == "REQUEUED" || word == resizing) && !fromQueue && j.StartUs > 0 && j.EndUs > 0 {
+			j.State, j.resizes = Requeued, word == resizing // beside PENDING, for good: what is told is what ended
 		}
 	}
 	if !known {
@@ -340,10 +340,6 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	case Pending:
 		j.StartUs, j.EndUs = 0, 0 // what Slurm believes, not what was
 	case Running:
-		if j.resizes = !fromQueue && slices.Contains(state, resizing) && j.EndUs > 0; j.resizes {
-			j.State = Requeued
-			break
-		}
 		j.EndUs = 0
 	}
 	if at := int64(v.ResizeTime) * 1e6; fromQueue && j.StartUs > 0 && at > j.StartUs && at < maxTimeUs {
