@@ -4,11 +4,12 @@
   scripts/slurm-shapes.py HARE
 
 While other jobs hold all GPUs, squeue --json must tell what the waiting jobs ask for. Then jobs run, are
-requeued, suspended, preempted, cancelled, made smaller, and fail. What sacct -P, sacct --json and
-squeue --json tell, each alone and merged, must give for each job its attempts with tasks, GPUs, types,
-features, CPUs, memory, seconds and submission, and hare verify must accept what happened. Takes about
-40 s and needs slurmdbd and MariaDB (scripts/slurm-cluster.sh). With SLURM_TEST_TRES=gres/gpu accounting
-counts GPUs without their types, with gres/shard no GPUs. KEEP=DIRECTORY keeps the texts.
+requeued, suspended, preempted, cancelled, made smaller, fail, and lose their node. What sacct -P,
+sacct --json and squeue --json tell, each alone and merged, must give for each job its attempts with
+tasks, GPUs, types, features, CPUs, memory, seconds and submission, and hare verify must accept what
+happened. Takes about 50 s and needs slurmdbd and MariaDB (scripts/slurm-cluster.sh). With
+SLURM_TEST_TRES=gres/gpu accounting counts GPUs without their types, with gres/shard no GPUs.
+KEEP=DIRECTORY keeps the texts.
 """
 
 import json
@@ -69,6 +70,7 @@ EVENTS = {
     "steps": shape("--gres=gpu:t4:1", types=["t4"], wrap="srun sleep 1; srun sleep 1"),
     "urgent": shape("-p urgent -w v100-0 --gres=gpu:3", gpus=3, cpus=1, sleep=3),
     "urgent-too": shape("-p urgent -w v100-1 --gres=gpu:3", gpus=3, cpus=1, sleep=3),
+    "node-fails": shape("-w t4-1 --requeue --gres=gpu:2", gpus=2, cpus=1, sleep=3, ids=["", "#2"]),
 }
 
 
@@ -131,6 +133,8 @@ def play(folder):
     run("scontrol", "suspend", numbers["suspended"])
     for name, want in names:
         submit(name, want, numbers)
+        if name == "urgent-too":
+            break
     time.sleep(2)
     save(folder, "running.json", "squeue", "--json")
     run("scontrol", "requeue", numbers["requeued"])
@@ -141,6 +145,15 @@ def play(folder):
     # Slurm lets a job that was requeued wait for two minutes.
     for name in ("requeued", "preempted"):
         run("scontrol", "update", f"JobId={numbers[name]}", "StartTime=now")
+    wait_until_gone()
+
+    for name, want in names:
+        submit(name, want, numbers)
+    wait_for("RUNNING", numbers["node-fails"])
+    time.sleep(1.5)
+    run("scontrol", "update", "NodeName=t4-1", "State=DOWN", "Reason=test")
+    run("scontrol", "update", "NodeName=t4-1", "State=RESUME")
+    run("scontrol", "update", f"JobId={numbers['node-fails']}", "StartTime=now")
     wait_until_gone()
     for _ in range(100):  # slurmctld tells slurmdbd within five seconds
         if not run("sacct", "-a", "-X", "-n", "-s", "R,PD", "-S", "now-1days", "-o", "JobID").split():
