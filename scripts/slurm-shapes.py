@@ -30,8 +30,7 @@ def run(*args):
 
 
 def shape(args, tasks=1, gpus=1, types=None, cpus=None, distinct=False, feature=None, **more):
-    """Returns what to submit, and what the instance must say. whole is the GPUs of the job where a text
-    without command lines (sacct --json of 22.05) does not tell how they are divided."""
+    """Returns what to submit, and what the instance must say. ids end the IDs of its tasks or attempts."""
     return {"args": args.split(), "tasks": tasks, "gpus": gpus, "types": types or BOTH, "distinct": distinct,
             "cpus": cpus or tasks, "feature": feature, "ids": [""], **more}
 
