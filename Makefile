@@ -156,6 +156,7 @@ test-kube: build ## hare kube beside a real Kubernetes on loopback, a minute onc
 test-slurm: build ## hare slurm beside a real Slurm on loopback, 6 minutes: see docs/use/beside.md#slurm
 	scripts/slurm-helper-test.sh bin/hare
 	scripts/slurm-round-trip.py bin/hare 120
+	scripts/slurm-shapes.py bin/hare
 
 .PHONY: test-ray
 test-ray: build ## hare ray before a real Ray in a network namespace, 6 minutes: see docs/use/beside.md#ray

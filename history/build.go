@@ -71,8 +71,7 @@ type placedJob struct {
 	*Job
 	submitUs, startUs, endUs int64
 	lanes                    []laneRef
-	shares                   bool // the job has a part of a GPU that counts as held by another job
-	instance                 int  // index in the instance
+	instance                 int // index in the instance
 }
 
 // laneRef is a GPU of a node.
@@ -114,6 +113,7 @@ func (l *Log) newBuilder(cfg Config) (*builder, error) {
 	for _, notes := range []*[]Note{&b.rep.Assumed, &b.rep.LeftOut, &b.rep.Doubtful, &b.rep.SetAside} {
 		*notes = slices.Clone(*notes)
 	}
+	b.log = l.sharing(b.rep)
 	return b, nil
 }
 
@@ -202,11 +202,7 @@ func (b *builder) build() (*Built, error) {
 	kept := b.jobs[:0]
 	for _, j := range b.jobs {
 		if len(j.lanes) == 0 {
-			why := "no GPU of the job's nodes is known"
-			if j.shares {
-				why = "had " + besideHolder
-			}
-			b.rep.leaveOut(why, j.Place)
+			b.rep.leaveOut("no GPU of the job's nodes is known", j.Place)
 			continue
 		}
 		job, err := b.buildJob(j, ids)

@@ -269,6 +269,24 @@ type csvTable struct {
 	read  int      // lines that rows had
 }
 
+// TableRows calls visit for each row of a CSV text, and with what stands between its fields, as Read reads such texts:
+// a line that is no CSV is a row of one field. It returns the first error of visit, or of the text.
+func TableRows(name string, in io.Reader, visit func(row []string, comma rune) error) error {
+	t := &csvTable{file: name, lines: table{file: name, in: bufio.NewReader(in)}}
+	for {
+		row, err := t.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = visit(row, t.comma)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // maxQuotedLines limits the lines of one quoted field.
 const maxQuotedLines = 64
 

@@ -98,16 +98,18 @@ type Job struct {
 	// Seconds are the durations on GPU types that the job's comment gives, sorted by type.
 	Seconds []TypeSeconds
 
-	// partMilli is, while texts are read, how many thousandths of a GPU a job of Kubernetes or Ray held in all, if
-	// less than one; else 0.
-	partMilli int64
-
 	parts   parts // while texts are read: what stands for parts of GPUs
+	lined   bool  // the text told the command line
 	guessed bool  // the GPUs are those of the command line alone
+	asked   bool  // the GPUs are those that the job asked for, and no text tells which it had
 	// confirmed says that squeue tells of the job, and suspended that it was or is suspended.
 	confirmed, suspended bool
 	noStart, noEnd       bool // the table of the job has no such column
-	stays                bool // the text cannot tell what the job asked for: it may use only the types on which it ran
+	// resizes says that accounting tells what the job had until it changed its size, and resizedUs since when it has
+	// the size that is told; 0 means from its start.
+	resizes   bool
+	resizedUs int64
+	stays     bool // the text cannot tell what the job asked for: it may use only the types on which it ran
 }
 
 // Held is what a job held on one node.

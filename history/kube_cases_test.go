@@ -277,7 +277,7 @@ func TestKubeKinds(t *testing.T) {
 			"ml/p0-0:1×8 0–60; ml/p1-0:1×8 0–60", "assumed 2: pods of one job that did not begin and end together"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			log := readKubeText(t, kubeItems(t, c.items...))
+			log := readKubeText(t, kubeItems(t, c.items...)).Shared()
 			if got := kubeTold(log); got != c.want {
 				t.Errorf("got %s\nwant %s\n%s", got, c.want, log.Report)
 			}
@@ -388,7 +388,7 @@ func TestKubePieces(t *testing.T) {
 			"n=8×A100; ml/p:1×1 0–60", "a part of a GPU, and nothing says how large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			log := readKubeText(t, kubeItems(t, c.items...))
+			log := readKubeText(t, kubeItems(t, c.items...)).Shared()
 			if got := kubeTold(log); got != c.want {
 				t.Errorf("got %s\nwant %s\n%s", got, c.want, log.Report)
 			}
@@ -478,8 +478,10 @@ func TestPodsOfParents(t *testing.T) {
 		{"type": "DisruptionTarget", "status": "True", "lastTransitionTime": kubeAt(20)}}}
 	intel := kubeNode("c", "", object{"gpu.intel.com/xe": "2"}, object{"gpu.intel.com/product": "Max_1100"})
 	delete(intel["metadata"].(object)["labels"].(object), "nvidia.com/gpu.product")
+	gaudi := object{"habana.ai/gaudi": "2"}
 	text, err := json.Marshal(object{"apiVersion": "v1", "kind": "List", "items": []object{eight("a"), eight("b"), intel,
-		train, evicted, kubePodOf("w0", "batch/v1 Job train-node-0", "a", 1, 9, gpus(4), jobSet("0")),
+		kubeNode("d", "HL-225", gaudi, nil), kubePodOf("gaudi", "", "d", 0, 5, gaudi), train, evicted,
+		kubePodOf("w0", "batch/v1 Job train-node-0", "a", 1, 9, gpus(4), jobSet("0")),
 		kubePodOf("w1", "batch/v1 Job train-node-0", "b", 1, 9, gpus(4), jobSet("1"))}})
 	if err != nil {
 		t.Fatal(err)
@@ -488,7 +490,7 @@ func TestPodsOfParents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "a=8×A100; b=8×A100; c=2×Max_1100; ml/evicted:1×1 0–20; ml/train:2×4 1–9"
+	want := "a=8×A100; b=8×A100; c=2×Max_1100; d=2×HL-225; ml/evicted:1×1 0–20; ml/gaudi:1×2 0–5; ml/train:2×4 1–9"
 	if got := kubeTold(log); got != want {
 		t.Errorf("got %s, want %s\n%s", got, want, log.Report)
 	}

@@ -18,11 +18,12 @@ import (
 // and rounded only when what a job holds on a node has been added up. Slices of MIG are hardware of their own: they
 // count as GPUs of the type by which the resource names them.
 
-// IsGPU says whether a resource counts GPUs, or slices of shared ones, such as nvidia.com/gpu and amd.com/gpu.
+// IsGPU says whether a resource counts GPUs, or slices of shared ones, such as nvidia.com/gpu and amd.com/gpu. Gaudi
+// accelerators, which jobs use as GPUs, count as such; other accelerators, such as TPUs and Neuron devices, do not.
 func IsGPU(resource string) bool {
 	vendor, name, ok := strings.Cut(resource, "/")
 	switch resource {
-	case "gpu.intel.com/i915", "gpu.intel.com/xe":
+	case "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi":
 		return true
 	}
 	return ok && name == "gpu" && vendor != "koordinator.sh"

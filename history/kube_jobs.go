@@ -184,7 +184,6 @@ func (l *Log) finishKube() {
 		l.kubeOwnerJobs(k, o, id)
 	}
 	l.kubeLone(k, lone, used)
-	l.shareParts()
 	keys := map[string]bool{}
 	for i := range l.Jobs {
 		for _, s := range slices.Concat(l.Jobs[i].Only, l.Jobs[i].Exclude) {
@@ -521,7 +520,7 @@ func (l *Log) hasPods(j *Job, pods []*kubePod) {
 		j.GPUs = hare.MaxGPUs
 	}
 	if total < 1000 && len(j.On) == 1 {
-		j.partMilli = total
+		j.PartMicro = total * 1000
 	}
 	j.PerTask = 1
 	if each := timed[0].need.milli; each > 0 && each%1000 == 0 &&

@@ -141,10 +141,6 @@ func (b *builder) keepHolders() {
 	held := map[laneRef]bool{}
 	kept := b.jobs[:0]
 	for _, j := range b.jobs {
-		if j.shares {
-			b.rep.leaveOut("has "+besideHolder, j.Place)
-			continue
-		}
 		if len(j.lanes) == 0 || slices.ContainsFunc(j.lanes, func(ref laneRef) bool { return held[ref] }) {
 			b.rep.doubt("runs on GPUs that another running job holds or that are not known: left out", j.Place)
 			continue

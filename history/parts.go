@@ -11,44 +11,52 @@ import (
 // partNote says what is made of a job that holds less than a GPU.
 const partNote = "a part of a GPU counts as a whole one"
 
-// part returns how many thousandths of a GPU a job holds; 0 where it holds whole ones.
+// part returns how many millionths of a GPU a job holds; 0 where it holds whole ones.
 func (j *Job) part() int64 {
 	if j.GPUs != 1 || len(j.On) != 1 {
 		return 0
 	}
-	return j.partMilli
+	return j.PartMicro
 }
 
-// shareParts joins jobs that held parts of the same GPU at the same time. A schedule of Hare gives a GPU to one job at
+// sharing returns the log with those jobs joined that held parts of the same GPU at the same time, and says so in rep.
+// The log itself keeps each job, as a recorder and later texts need it. A schedule of Hare gives a GPU to one job at
 // a time, so that jobs with parts have a GPU each where their node has enough. Where it has not, jobs whose parts fit
 // on one GPU together become one job, from the begin of the first to the end of the last, with the name of the first.
 // It takes O(n log n), and O(n × GPUs of a node) for jobs with parts.
-func (l *Log) shareParts() {
-	byNode := map[string][]int{}
-	parts := map[string]bool{}
+func (l *Log) sharing(rep *Report) *Log {
+	byNode := map[string][]int{} // the jobs of nodes on which jobs have parts
 	for i := range l.Jobs {
-		j := &l.Jobs[i]
-		for _, h := range j.On {
-			byNode[h.Node] = append(byNode[h.Node], i)
-			parts[h.Node] = parts[h.Node] || j.part() > 0
+		if j := &l.Jobs[i]; j.part() > 0 {
+			byNode[j.On[0].Node] = nil
+		}
+	}
+	if len(byNode) == 0 {
+		return l
+	}
+	out := *l
+	out.Report, out.Jobs = rep, slices.Clone(l.Jobs)
+	for i := range l.Jobs {
+		for _, h := range l.Jobs[i].On {
+			if of, shared := byNode[h.Node]; shared {
+				byNode[h.Node] = append(of, i)
+			}
 		}
 	}
 	gone := map[int]bool{}
-	for _, node := range sortedStrings(parts) {
-		if n := l.node(node); parts[node] && len(n.GPUs) > 0 {
-			l.shareNode(n, byNode[node], gone)
+	for i := range l.Nodes {
+		if n := &l.Nodes[i]; len(n.GPUs) > 0 && len(byNode[n.Name]) > 0 {
+			out.shareNode(n, byNode[n.Name], gone)
 		}
 	}
-	if len(gone) == 0 {
-		return
-	}
-	kept := l.Jobs[:0]
-	for i := range l.Jobs {
+	kept := out.Jobs[:0]
+	for i := range out.Jobs {
 		if !gone[i] {
-			kept = append(kept, l.Jobs[i])
+			kept = append(kept, out.Jobs[i])
 		}
 	}
-	l.Jobs = kept
+	out.Jobs = kept
+	return &out
 }
 
 // sharedGPU is a GPU that jobs have parts of.
@@ -118,7 +126,7 @@ func (s *sharedGPU) add(l *Log, i int) bool {
 		other := &l.Jobs[o]
 		part, cpu, memory = part+other.part(), cpu+other.CPUMilli, memory+other.MemoryMiB
 	}
-	if part > 1000 {
+	if part > 1e6 {
 		return false
 	}
 	s.running, s.until = append(s.running, i), max(s.until, cmp.Or(j.EndUs, hare.Forever))

@@ -75,32 +75,6 @@ func mostHeld(edges []edge, fromUs int64) (most int64) {
 type lane struct {
 	gpuType string
 	untilUs int64
-	parts   []part // of a GPU of which several jobs have parts
-}
-
-// part is what a job has of a GPU, until it ends.
-type part struct{ micro, untilUs int64 }
-
-// besideHolder is what a job had or has that shares a GPU with the one that counts.
-const besideHolder = "a part of a GPU beside another job, which counts as the holder of the whole GPU"
-
-// share finds, for a job with a part of a GPU, a GPU of the node of which others have parts and which has room. It
-// says whether there is one. The first job of those that share a GPU counts as its holder.
-func share(j *placedJob, lanes []lane) bool {
-	for i := range lanes {
-		g := &lanes[i]
-		used := int64(0)
-		g.parts = slices.DeleteFunc(g.parts, func(p part) bool { return p.untilUs <= j.startUs })
-		for _, p := range g.parts {
-			used += p.micro
-		}
-		if len(g.parts) > 0 && used+j.PartMicro <= 1e6 {
-			g.parts = append(g.parts, part{j.PartMicro, j.endUs})
-			g.untilUs = max(g.untilUs, j.endUs)
-			return true
-		}
-	}
-	return false
 }
 
 // place finds the GPUs of each job, in order of start: those whose numbers the log tells, else the
@@ -124,11 +98,6 @@ func (b *builder) place() {
 	}
 	for _, j := range placeOrder(b.jobs) {
 		on := j.On
-		if j.PartMicro > 0 && len(on) == 1 {
-			if j.shares = share(j, lanes[b.index[on[0].Node]]); j.shares {
-				continue
-			}
-		}
 		if slices.ContainsFunc(on, func(h Held) bool { return h.Assumed && free(j, h) < h.GPUs }) {
 			on = slices.Clone(on)
 			for x := range on {
@@ -190,9 +159,6 @@ func placeOrder(jobs []*placedJob) []*placedJob {
 func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane) {
 	hold := func(gpu int) {
 		(*lanes)[gpu].untilUs = max((*lanes)[gpu].untilUs, j.endUs)
-		if j.PartMicro > 0 {
-			(*lanes)[gpu].parts = append((*lanes)[gpu].parts, part{j.PartMicro, j.endUs})
-		}
 		j.lanes = append(j.lanes, laneRef{node, gpu, (*lanes)[gpu].gpuType})
 	}
 	if cap(b.taken) < len(*lanes) {

@@ -440,7 +440,6 @@ func (l *Log) finishRay() error {
 			return &RowError{r.places[i], err.Error()}
 		}
 	}
-	l.shareParts()
 	l.keepBounds()
 	return nil
 }
@@ -592,7 +591,7 @@ func (l *Log) rayHolds(r *rayLog, v *rayJob, j *Job) {
 	}
 	j.GPUs = min(j.GPUs, hare.MaxGPUs)
 	if total < 1000-1e-3 && len(j.On) == 1 {
-		j.partMilli = int64(math.Ceil(total - 1e-6))
+		j.PartMicro = int64(math.Ceil(total-1e-6)) * 1000
 	}
 }
 

@@ -196,7 +196,7 @@ func TestRayHolders(t *testing.T) {
 		{"nothing", []string{one, nodes, "", "[]"}, "s1:0", "the text is empty"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			log := rayLog(t, c.texts...)
+			log := rayLog(t, c.texts...).Shared()
 			var got []string
 			for _, j := range log.Jobs {
 				got = append(got, fmt.Sprintf("%s:%d", j.ID, j.GPUs))

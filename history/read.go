@@ -310,6 +310,30 @@ func (l *Log) slurmReader(first string) func(string, *bufio.Reader, *time.Locati
 	return nil
 }
 
+// splitResized makes what a job had since it changed its size an attempt of its own, where accounting tells what it
+// had before.
+func (l *Log) splitResized() {
+	type change struct {
+		id   string
+		atUs int64
+	}
+	changes := map[change]bool{}
+	for i := range l.Jobs {
+		if j := &l.Jobs[i]; j.resizes {
+			changes[change{j.ID, j.EndUs}] = true
+		}
+	}
+	for i := range l.Jobs {
+		j := &l.Jobs[i]
+		if len(changes) > 0 && changes[change{j.ID, j.SubmitUs}] { // some versions tell the time of the change as the start
+			j.resizedUs = j.SubmitUs
+		}
+		if changes[change{j.ID, j.resizedUs}] {
+			j.SubmitUs, j.EligibleUs, j.StartUs = j.resizedUs, j.resizedUs, j.resizedUs
+		}
+	}
+}
+
 // merge keeps one of the jobs of the same ID that were submitted at the same time, which several
 // texts tell: the one that has ended, else the one that has started. What it does not tell is that of the other.
 func (l *Log) merge() {
@@ -333,9 +357,16 @@ func (l *Log) merge() {
 // complete takes over what another record of the same attempt knows and this one does not.
 func (j *Job) complete(o *Job) {
 	if unknown := j.GPUs == 0 || j.guessed && !o.guessed; unknown && o.GPUs > 0 {
-		j.GPUs, j.PerTask, j.guessed, j.parts, j.PartMicro = o.GPUs, o.PerTask, o.guessed, o.parts, o.PartMicro
-		if len(o.On) > 0 || !j.held(j.GPUs) {
+		if j.GPUs == 0 {
+			j.PerTask = o.PerTask
+		}
+		j.GPUs, j.guessed, j.asked, j.parts, j.PartMicro = o.GPUs, o.guessed, o.asked, o.parts, o.PartMicro
+		if len(o.On) > 0 {
 			j.On = o.On
+		} else if !j.held(j.GPUs) {
+			for i := range j.On {
+				j.On[i].GPUs, j.On[i].Numbers = 0, nil
+			}
 		}
 	}
 	sure := func(on []Held) bool {
@@ -355,6 +386,10 @@ func (j *Job) complete(o *Job) {
 		j.StartUs = o.StartUs
 	}
 	j.confirmed, j.suspended = j.confirmed || o.confirmed, j.suspended || o.suspended
+	if !j.lined && j.GPUs == o.GPUs && (o.lined || j.PerTask == 0) {
+		j.PerTask = o.PerTask
+	}
+	j.lined = j.lined || o.lined
 	if j.stays = j.stays && o.stays; j.Type == "" && j.Types == nil {
 		j.Type, j.Types = o.Type, o.Types
 	}
@@ -386,6 +421,32 @@ func (j *Job) held(gpus int64) bool {
 	return gpus == 0
 }
 
+// countWhole gives jobs that had whole nodes, and of which no text tells the GPUs that they had, all GPUs of these.
+func (l *Log) countWhole() {
+	byName := make(map[string]*Node)
+	for i := range l.Nodes {
+		byName[l.Nodes[i].Name] = &l.Nodes[i]
+	}
+	for i := range l.Jobs {
+		j := &l.Jobs[i]
+		if !j.asked || !j.Exclusive || len(j.On) == 0 || !j.parts.none() {
+			continue
+		}
+		var on []Held
+		var gpus int64
+		for _, h := range j.On {
+			if n := byName[h.Node]; n != nil {
+				for _, g := range n.GPUs {
+					on, gpus = append(on, Held{Node: h.Node, Type: g.Type, GPUs: int64(g.Count)}), gpus+int64(g.Count)
+				}
+			}
+		}
+		if gpus > j.GPUs {
+			j.On, j.GPUs, j.PerTask = on, gpus, 0
+		}
+	}
+}
+
 // countParts turns shards and units of MPS of jobs into parts of GPUs, by how many of them a GPU of the node has.
 func (l *Log) countParts() {
 	each := func(n *Node, of func(parts) int64) int64 {
@@ -401,10 +462,21 @@ func (l *Log) countParts() {
 			byName[l.Nodes[i].Name] = &l.Nodes[i]
 		}
 	}
+	var without []string // the nodes whose GPUs have no parts
+	for i := range l.Nodes {
+		if n := &l.Nodes[i]; len(byName) > 0 && n.parts.none() && len(n.GPUs) > 0 {
+			without = append(without, n.Name)
+		}
+	}
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
 		if j.parts.none() {
 			continue
+		}
+		if len(j.NotNodes) == 0 {
+			j.NotNodes = without
+		} else {
+			j.NotNodes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(j.NotNodes, without))))
 		}
 		of := func(p parts) int64 { return p.shards }
 		if j.parts.shards == 0 {
@@ -441,8 +513,10 @@ func (l *Log) countParts() {
 func (l *Log) settle() {
 	l.index, l.texts, l.held = nil, nil, 0
 	slices.SortFunc(l.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	l.splitResized()
 	l.sortJobs()
 	l.merge()
+	l.countWhole()
 	l.countParts()
 	if l.accounted > 0 && l.countedGPUs == 0 && slices.ContainsFunc(l.Jobs,
 		func(j Job) bool { return j.GPUs == 0 || j.guessed }) {
@@ -456,6 +530,9 @@ func (l *Log) settle() {
 		j := &l.Jobs[i]
 		if first, again := attempts[j.ID]; again {
 			what := "each attempt of a job that began again is a job of its own"
+			if j.resizedUs > 0 && j.StartUs == j.resizedUs {
+				what = "each size of a job that changed its size is a job of its own"
+			}
 			if f := &l.Jobs[first.at]; f.User != j.User || f.Name != j.Name {
 				what = "another job of the same number is a job of its own"
 			}

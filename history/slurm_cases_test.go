@@ -71,6 +71,7 @@ func TestSlurmCases(t *testing.T) {
 	const notKept = "ran on a node that its features, partition or labels exclude by what the node has today"
 	const two = "71: 1x1 a100=3600; 72: 1x1 a100=3600"
 	const ofArray = ": 1x4 a100=60; 53_"
+	const sizes = "each size of a job that changed its size"
 	for _, c := range []struct{ folder, texts, zone, want, says string }{
 		{"array-stride", "jobs.txt nodes.txt", "", "91: 1x1 a100=7200", "left out 16: had not started"},
 		{"array-stride", "now squeue.json nodes.txt", "", tasks(0, 30, 2, ": 1x1 a100=3600"),
@@ -123,6 +124,41 @@ func TestSlurmCases(t *testing.T) {
 		{"speeds-by-part-of-a-name", "jobs.txt nodes.txt", "",
 			"2001: 1x1 a100=3600 a800=3600 quadro_p1000=3600 rtx_a1000=3600",
 			"no speed of rtx_a1000 is known"},
+		{"slurm-shapes", "jobs.txt nodes.txt", "",
+			"60: 1x1 t4=5 v100=2; 7: 1x3 t4=5 v100=2; 12: 3x1 t4=5 v100=2; 14: 2x1 t4=8 v100=3; " +
+				"15: 2x1 t4=3 v100=3 mixed; 16_0: 1x1 t4=8 v100=3; 19: 1x1 t4=2 v100=0; 22+0: 1x1 v100=2; " +
+				"22+1: 1x2 t4=2; 31: 1x2 t4=3 v100=1; 32: 1x1 t4=6 v100=2; 33: 1x4 t4=5 v100=2; 35: 2x1 t4=3; " +
+				"35#2: 1x1 t4=9; 31#2: 1x2 t4=11 v100=4; 33#2: 1x4 t4=11 v100=4", sizes},
+		{"slurm-shapes", "sacct-24.11.json nodes.txt", "",
+			"31: 1x2 t4=3 v100=1; 35: 2x1 t4=3; 35#2: 1x1 t4=9; 31#2: 1x2 t4=11 v100=4", sizes},
+		{"slurm-shapes", "sacct.json nodes.txt", "",
+			"7: 1x3 t4=5 v100=2; 19: 1x1 t4=2 v100=0; 31: 1x2 t4=3 v100=1; 32: 1x1 t4=6 v100=2; 35: 2x1 t4=3; " +
+				"35#2: 1x1 t4=9; 31#2: 1x2 t4=11 v100=4", sizes},
+		{"slurm-shapes", "sacct.json ended.json nodes.txt", "",
+			"7: 3x1 t4=5 v100=2; 19: 1x1 t4=2 v100=0; 31: 1x2 t4=3 v100=1; 32: 1x1 t4=6 v100=2; 35: 2x1 t4=3; " +
+				"35#2: 1x1 t4=9; 31#2: 1x2 t4=11 v100=4", sizes},
+		{"slurm-shapes", "ended.json sacct.json nodes.txt", "",
+			"7: 3x1 t4=5 v100=2; 19: 1x1 t4=2 v100=0; 31: 1x2 t4=3 v100=1; 32: 1x1 t4=6 v100=2; 35: 2x1 t4=3; " +
+				"35#2: 1x1 t4=9; 31#2: 1x2 t4=11 v100=4", sizes},
+		{"slurm-shapes", "ended.json jobs.txt nodes.txt", "",
+			"60: 1x1 t4=5 v100=2; 7: 1x3 t4=5 v100=2; 12: 3x1 t4=5 v100=2; 14: 2x1 t4=8 v100=3; " +
+				"15: 2x1 t4=3 v100=3 mixed; 16_0: 1x1 t4=8 v100=3; 19: 1x1 t4=2 v100=0; 22+0: 1x1 v100=2; " +
+				"22+1: 1x2 t4=2; 31: 1x2 t4=3 v100=1; 32: 1x1 t4=6 v100=2; 33: 1x4 t4=5 v100=2; 35: 2x1 t4=3; " +
+				"35#2: 1x1 t4=9; 31#2: 1x2 t4=11 v100=4; 33#2: 1x4 t4=11 v100=4", sizes},
+		{"slurm-shapes", "uncounted.txt nodes.txt", "",
+			"7: 1x3 t4=2 v100=0; 11: 1x2 t4=5 v100=2; 14: 2x1 t4=5 v100=2; 15: 1x1 t4=2 v100=0; " +
+				"12: 3x1 t4=5 v100=2; 18: 1x4 t4=2 v100=0; 22+0: 1x1 v100=2; 22+1: 1x2 t4=2; 35: 2x1 t4=3; " +
+				"35#2: 1x1 t4=9",
+			"set AccountingStorageTRES=gres/gpu in slurm.conf"},
+		{"slurm-shapes", "uncounted.txt uncounted.json nodes.txt", "",
+			"7: 1x3 t4=2 v100=0; 11: 1x2 t4=5 v100=2; 14: 2x1 t4=5 v100=2; 15: 1x1 t4=2 v100=0; " +
+				"12: 3x1 t4=5 v100=2; 18: 1x4 t4=2 v100=0; 22+0: 1x1 v100=2; 22+1: 1x2 t4=2; 35: 2x1 t4=3; " +
+				"35#2: 1x1 t4=9", "command line"},
+		{"slurm-shapes", "now waiting.json nodes.txt", "",
+			"11: 1x2 t4=300 v100=106; 14: 2x1 t4=300 v100=106; 16_0: 1x1 t4=300 v100=106; " +
+				"16_2: 1x1 t4=300 v100=106; 16_4: 1x1 t4=300 v100=106; 16_6: 1x1 t4=300 v100=106; 18: 1x4 t4=300; " +
+				"19: 1x1 t4=300; 22+0: 1x1 v100=300; 22+1: 1x2 t4=300; 7: 1x3 t4=300 v100=106; 9: 2x2 t4=300 v100=106",
+			"a component of a heterogeneous job"},
 	} {
 		t.Run(c.folder+" "+c.texts, func(t *testing.T) {
 			texts, now := strings.CutPrefix(c.texts, "now ")

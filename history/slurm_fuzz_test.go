@@ -54,6 +54,9 @@ func FuzzSacct(f *testing.F) {
 	f.Add([]byte(
 		"JobID|State|Submit|Start|End|ElapsedRaw|Suspended|TimelimitRaw|ReqTRES|AllocTRES|NodeList|SubmitLine\n" +
 			"7_[0-30:2%4]|PENDING|1|Unknown|Unknown|||525600|gres/shard=2||None assigned|sbatch -t 365-0 --gres=mps:50 a\n"))
+	f.Add([]byte("JobID|State|Submit|Start|End|NNodes|ReqTRES|AllocTRES|NodeList|SubmitLine\n" +
+		"7+1|RESIZING|1|2|4|2|gres/gpu=2,node=2|gres/gpu=2,node=2|g[1-2]|sbatch --gres=gpu:a:1 : --gres=gpu:b:1 -N2 a\n" +
+		"7+1|COMPLETED|4|2|9|1|gres/gpu=2,node=1|gres/gpu=1,node=1|g1|sbatch --exclusive : --gres=gpu:b:1 a\n"))
 	fuzzSlurm(f, func(text []byte) bool {
 		return bytes.Contains(bytes.ToLower(text[:min(len(text), 80)]), []byte("jobid|"))
 	})

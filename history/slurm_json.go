@@ -266,7 +266,7 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	l.countCluster(v.Cluster, place)
 	base := itoa(int64(v.ID))
 	j := Job{ID: base, Name: v.Name, Place: place, User: v.User, Account: v.Account, Partition: v.Partition,
-		QOS: v.QOS, Features: v.Constraints}
+		QOS: v.QOS, Features: v.Constraints, lined: v.SubmitLine != ""}
 	j.confirmed = fromQueue
 	j.suspended = v.Time.Suspended > 0 || slices.Contains(append(slices.Clone(v.JobState), v.State.Current...),
 		"SUSPENDED")
@@ -322,8 +322,8 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 		if st, ok := slurmState(word); ok && !known {
 			j.State, known = st, true
 		}
-		if word == "REQUEUED" && !fromQueue && j.StartUs > 0 && j.EndUs > 0 {
-			j.State = Requeued // beside PENDING, for good: what is told is the attempt that ended
+		if (word == "REQUEUED" || word == resizing) && !fromQueue && j.StartUs > 0 && j.EndUs > 0 {
+			j.State, j.resizes = Requeued, word == resizing // beside PENDING, for good: what is told is what ended
 		}
 	}
 	if !known {
@@ -341,6 +341,12 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 		j.StartUs, j.EndUs = 0, 0 // what Slurm believes, not what was
 	case Running:
 		j.EndUs = 0
+	}
+	if at := int64(v.ResizeTime) * 1e6; fromQueue && j.StartUs > 0 && at > j.StartUs && at < maxTimeUs {
+		j.resizedUs = at
+	}
+	if !fromQueue && j.StartUs > 0 && j.SubmitUs > j.StartUs {
+		j.resizedUs = j.SubmitUs
 	}
 	if len(names) == 0 && j.State != Running {
 		j.StartUs = 0 // squeue gives a job that was cancelled before its start its end as its start
@@ -404,11 +410,15 @@ func (v *slurmJob) read(l *Log, row *slurmRow, asked, got string, place Place) {
 		row.detail.parts.mps += g.parts.mps
 	}
 	row.detail.order()
+	nodes := v.NodeCount
+	if row.asked.nodes > 0 && len(row.names) == 0 {
+		nodes = slurmNumber(row.asked.nodes) // the fewest, where squeue counts the most that a waiting job may have
+	}
 	for _, by := range []struct {
 		member, text string
 		times        slurmNumber
-	}{{"tres_per_node", v.TresPerNode, v.NodeCount}, {"tres_per_job", v.TresPerJob, 1}, {"tres_per_task", v.TresPerTask,
-		v.Tasks}, {"tres_per_socket", v.TresPerSocket, max(1, v.SocketsPerNode) * max(1, v.NodeCount)}} {
+	}{{"tres_per_node", v.TresPerNode, nodes}, {"tres_per_job", v.TresPerJob, 1}, {"tres_per_task", v.TresPerTask,
+		v.Tasks}, {"tres_per_socket", v.TresPerSocket, max(1, v.SocketsPerNode) * max(1, nodes)}} {
 		g := parseGres(by.text)
 		if g.bad == "" {
 			g = g.multiply(int64(min(by.times, hare.MaxGPUs)))
@@ -425,7 +435,11 @@ func (v *slurmJob) read(l *Log, row *slurmRow, asked, got string, place Place) {
 
 // submission returns what the job's command line and the members of squeue say.
 func (v *slurmJob) submission() submission {
-	told := readSubmission(v.SubmitLine)
+	words := strings.Fields(v.SubmitLine)
+	if v.Het.JobID > 0 || v.HetJobID > 0 {
+		words = component(words, int64(v.Het.Offset+v.HetOffset)) // of which one is told
+	}
+	told := readWords(words)
 	if len(v.TresPerNode+v.TresPerJob+v.TresPerTask+v.TresPerSocket) > 0 {
 		// What stands now, which an operator or a plugin may have changed.
 		told.types = nil
@@ -434,8 +448,12 @@ func (v *slurmJob) submission() submission {
 		}
 	}
 	told.gpus = told.gpus || v.TresPerJob != ""
-	told.nodes = told.nodes || v.TresPerNode != "" || v.TresPerSocket != "" || v.TresPerTask != "" && v.TasksPerNode > 0
+	told.nodes = told.nodes || v.MaxNodes == 1 || v.TresPerNode != "" || v.TresPerSocket != "" ||
+		v.TresPerTask != "" && v.TasksPerNode > 0
 	told.sockets = told.sockets || v.TresPerSocket != ""
+	if each := parseGres(v.CPUsPerTres); each.bad == "" && each.gpus > 0 {
+		told.numbers = append(told.numbers, numbered{"cpus-per-gpu", each.gpus})
+	}
 	if told.perTask == 0 {
 		told.perTask = parseGres(v.TresPerTask).gpus
 	}

@@ -214,6 +214,9 @@ type slurmJob struct {
 	SocketsPerNode  slurmNumber `json:"sockets_per_node"`
 	Tasks           slurmNumber `json:"tasks"`
 	TasksPerNode    slurmNumber `json:"tasks_per_node"`
+	CPUsPerTres     string      `json:"cpus_per_tres"`
+	MaxNodes        slurmNumber `json:"max_nodes"`
+	ResizeTime      slurmNumber `json:"resize_time"`
 	Shared          slurmTexts  `json:"shared"`
 	Exclusive       slurmTexts  `json:"exclusive"`
 	StateReason     string      `json:"state_reason"`

@@ -140,7 +140,7 @@ func TestPartsOfGPUs(t *testing.T) {
 		t.Errorf("what happened is refused: %s", rep)
 	}
 	if got := holds(built.Instance); strings.Count(got, "3600") < 3 || len(built.Instance.Jobs) != 3 ||
-		!strings.Contains(built.Report.String(), "left out 4: had a part of a GPU beside another job") {
+		!strings.Contains(built.Report.String(), "assumed 4: held a part of a GPU whose other parts others held") {
 		t.Errorf("%s\n%s", got, built.Report)
 	}
 	whole, err := readTexts(t, "UTC", head+row(1, "gres/shard=6", "g1"), nodes).Build(history.Config{})

@@ -56,7 +56,7 @@ func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
 				break // what people write, to the end of the line
 			}
 			l.setNode(n, key, value, t.place())
-			if key == "State" && outOfService(value) {
+			if key == "State" && n.Out {
 				l.Report.assume("a node that was out of service when the nodes were listed counts as in service "+
 					"before, but for what sacctmgr show event says", t.place())
 			}
@@ -126,14 +126,6 @@ func sortedList(text string) []string {
 	list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
 	slices.Sort(list)
 	return slices.Compact(list)
-}
-
-// outOfService says whether nothing starts on a node in a state such as IDLE+DRAIN or
-// DOWN*.
-func outOfService(state string) bool {
-	state = strings.ToUpper(state)
-	return slices.ContainsFunc([]string{"DOWN", "DRAIN", "FAIL", "MAINT", "POWERED_DOWN", "POWER_DOWN", "UNK", "FUTURE"},
-		func(word string) bool { return strings.Contains(state, word) })
 }
 
 // stateWords are the words of the states of nodes, and whether Slurm starts no job on nodes with it.
@@ -208,7 +200,7 @@ func (l *Log) readEvents(name string, in *bufio.Reader, loc *time.Location) erro
 		if until == 0 {
 			until = hare.Forever
 		}
-		if state != "" && !outOfService(state) {
+		if state != "" && !l.startsNothing(strings.Split(state, "+"), t.place()) {
 			l.Report.leaveOut("events that leave a node in service", t.place())
 			continue
 		}

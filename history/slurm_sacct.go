@@ -32,6 +32,10 @@ var slurmStates = map[string]State{
 	"BOOT_FAIL": NodeFailed, "PREEMPTED": Requeued, "REQUEUED": Requeued, "REQUEUE_FED": Requeued,
 }
 
+// resizing is the state of what accounting tells of a job until it changed its size. What it tells of the job since
+// then has the time of the change as its submission, and the start of the whole job.
+const resizing = "RESIZING"
+
 // slurmState returns the state of a text such as "CANCELLED by 1000".
 func slurmState(text string) (State, bool) {
 	word, _, _ := strings.Cut(text, " ")
@@ -116,9 +120,14 @@ type sacctReader struct {
 	words  []string // of the command line of a row
 }
 
-// submission reads the command line of the row.
-func (r *sacctReader) submission() submission {
+// submission reads the command line of the row of a job.
+func (r *sacctReader) submission(id string) submission {
 	r.words = slices.AppendSeq(r.words[:0], strings.FieldsSeq(r.t.field(r.line)))
+	if _, offset, ok := strings.Cut(id, "+"); ok {
+		if number, err := parseCount(offset); err == nil {
+			return readWords(component(r.words, number))
+		}
+	}
 	return readWords(r.words)
 }
 
@@ -245,7 +254,7 @@ func (r *sacctReader) row() error {
 	l.countCluster(t.field(r.cluster), t.place())
 	j := Job{ID: id, Name: t.field(r.name), Place: t.place(), User: t.field(r.user), Account: t.field(r.account),
 		Partition: t.field(r.partition), QOS: t.field(r.qos), Reservation: t.field(r.reservation),
-		Features: t.field(r.features)}
+		Features: t.field(r.features), lined: t.field(r.line) != ""}
 	if !r.times(&j) {
 		return nil
 	}
@@ -265,11 +274,16 @@ func (r *sacctReader) row() error {
 		l.Report.setAside("state is no word that Hare knows: the job counts as what its times and nodes say",
 			t.place(), t.field(r.state))
 	}
-	if ok && j.State == Running {
+	if j.resizes = j.EndUs > 0 && t.field(r.state) == resizing; j.resizes {
+		j.State = Requeued
+	} else if ok && j.State == Running {
 		j.EndUs = 0
 	}
+	if j.StartUs > 0 && j.SubmitUs > j.StartUs {
+		j.resizedUs = j.SubmitUs
+	}
 	j.suspended = j.suspended || strings.HasPrefix(t.field(r.state), "SUSP")
-	row := slurmRow{names: names, untold: r.untold, told: r.submission(), fromAccounting: true}
+	row := slurmRow{names: names, untold: r.untold, told: r.submission(id), fromAccounting: true}
 	if minutes := t.field(r.minutes); minutes != "" {
 		if n, err := strconv.ParseUint(minutes, 10, 31); err == nil {
 			j.LimitUs = int64(n) * 60e6
@@ -339,6 +353,10 @@ func guessState(j *Job, placed bool) State {
 
 // addSlurmJobs adds a job, or the tasks of an array that have not started, such as 3,5-9%2.
 func (l *Log) addSlurmJobs(j *Job, base, list string) error {
+	if j.GPUs > 0 && strings.Contains(j.ID, "+") {
+		l.Report.assume("a component of a heterogeneous job is a job of its own, which may start apart from the others",
+			j.Place)
+	}
 	if list == "" {
 		if err := l.addJob(j); err != nil {
 			return &RowError{j.Place, err.Error()}
@@ -417,6 +435,7 @@ func (l *Log) describe(j *Job, row *slurmRow) {
 				"AccountingStorageTRES has gres/gpu)", j.Place)
 		}
 	}
+	j.asked = got.gpus+row.detail.gpus == 0 && got.parts.none()
 	if j.StartUs > 0 {
 		switch {
 		case got.gpus == 0 && row.detail.gpus > 0:
@@ -433,7 +452,9 @@ func (l *Log) describe(j *Job, row *slurmRow) {
 			got.gpus = max(got.gpus, row.detail.gpus)
 		}
 	}
-	got.gpus = granted(*asked, *got)
+	if j.resizedUs == 0 && !told.sockets {
+		got.gpus = granted(*asked, *got)
+	}
 	j.set(*asked, *got, nodes, *told)
 	l.choose(j, *told)
 	j.stays = row.untold && j.Type == "" && j.Types == nil && len(told.asks) == 0
@@ -456,9 +477,12 @@ func (j *Job) set(asked, got resources, nodes int64, told submission) {
 		r = asked
 	}
 	j.GPUs, j.Nodes = r.gpus, max(nodes, r.nodes)
-	j.CPUMilli, j.MemoryMiB = cmp.Or(r.cpuMilli, asked.cpuMilli), cmp.Or(r.memoryMiB, asked.memoryMiB)
+	j.CPUMilli, j.MemoryMiB = cmp.Or(got.cpuMilli, asked.cpuMilli), cmp.Or(got.memoryMiB, asked.memoryMiB)
 	j.chooseType(asked, got, told.gpuTypes())
-	if got.gpus > 0 && asked.gpus > 0 && got.gpus > asked.gpus {
+	if each := told.number("cpus-per-gpu"); got.cpuMilli == 0 && j.GPUs > 0 {
+		j.CPUMilli = max(j.CPUMilli, each*j.GPUs*1000) // accounting counts those of tasks alone while a job waits
+	}
+	if got.gpus > 0 && asked.gpus > 0 && got.gpus > asked.gpus && j.resizedUs == 0 {
 		j.Exclusive = true
 	}
 	j.Exclusive = j.Exclusive || told.exclusive
@@ -472,9 +496,10 @@ func (j *Job) set(asked, got resources, nodes int64, told submission) {
 }
 
 // granted is how many GPUs a job had that asked for some. AllocTRES leaves those of nodes without types out where
-// other nodes of the job have types, and Slurm never gives a job fewer than it asked for on as many nodes.
+// other nodes of the job have types, and Slurm gives a job as many as it asked for on as many nodes, unless it asks
+// for them by socket.
 func granted(asked, got resources) int64 {
-	if got.gpus > 0 && got.nodes >= asked.nodes {
+	if got.gpus > 0 && got.nodes > 1 && got.nodes >= asked.nodes {
 		return max(got.gpus, asked.gpus)
 	}
 	return got.gpus

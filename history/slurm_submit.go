@@ -74,6 +74,22 @@ var shortNames = map[byte]string{'G': "gpus", 'N': "nodes", 'd': "dependency", '
 // readSubmission reads the command line with which a job was submitted. It takes time in proportion to the line.
 func readSubmission(line string) submission { return readWords(strings.Fields(line)) }
 
+// component returns the words of a command line that are about one component of a heterogeneous job, which stand
+// between words of a colon. A component beyond those that the line has gets the whole line.
+func component(words []string, number int64) []string {
+	for from := 1; from < len(words); number-- {
+		to := from
+		for to < len(words) && words[to] != ":" {
+			to++
+		}
+		if number == 0 {
+			return append(words[:1:1], words[from:to]...)
+		}
+		from = to + 1
+	}
+	return words
+}
+
 // readWords is readSubmission for the words of a line, which it does not keep.
 func readWords(words []string) (s submission) {
 	inWrap := false
@@ -258,7 +274,7 @@ func (s *submission) option(name, value string, inWrap bool) {
 	switch name {
 	case "time":
 		s.limit = s.limit || !inWrap
-	case "ntasks", "nodes", "ntasks-per-node", "sockets-per-node":
+	case "ntasks", "nodes", "ntasks-per-node", "sockets-per-node", "cpus-per-gpu":
 		least, _, _ := strings.Cut(value, "-")
 		if n, err := parseCount(least); err == nil && n <= hare.MaxGPUs && !inWrap {
 			s.numbers = append(s.numbers, numbered{name, n})

@@ -39,6 +39,20 @@ func TestSubmission(t *testing.T) {
 	}
 }
 
+// TestComponents reads the options of each component of a heterogeneous job.
+func TestComponents(t *testing.T) {
+	line := "sbatch -n1 --gres=gpu:v100:1 : -n2 : --gres=gpu:t4:2 job.sh"
+	for number, want := range []string{"v100", "", "t4"} {
+		told := readWords(component(strings.Fields(line), int64(number)))
+		if got := strings.Join(told.gpuTypes(), " "); got != want {
+			t.Errorf("component %d: %q, not %q", number, got, want)
+		}
+	}
+	if words := component([]string{"sbatch"}, 1); len(words) != 1 {
+		t.Error(words)
+	}
+}
+
 // TestSubmittedTypes reads the GPU types that options name, in all of their forms.
 func TestSubmittedTypes(t *testing.T) {
 	for line, want := range map[string]string{

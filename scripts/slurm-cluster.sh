@@ -10,12 +10,15 @@
 # SLURM_TEST_DIR (default: a directory below the temporary one), SLURM_TEST_PORT (17600 and some
 # above), SLURM_TEST_NODES ("name:type:gpus …") and SLURM_TEST_PRIORITY change it. With
 # SLURM_TEST_ACCOUNTING=1 it has slurmdbd with a MariaDB of its own, so that sacct works. It counts GPUs
-# by type then; with SLURM_TEST_TRES=gres/gpu it counts them without their types, as most sites do.
+# by type then; with SLURM_TEST_TRES=gres/gpu it counts them without their types, as most sites do. With
+# SLURM_TEST_SHAPES=1 nodes have two sockets, those of the type t4 also four shards for each GPU, and there are the
+# partitions urgent, whose jobs preempt, back, whose jobs are requeued then, and lost, whose jobs are cancelled.
 set -euo pipefail
 
 dir=${SLURM_TEST_DIR:-${TMPDIR:-/tmp}/hare-slurm-test-$(id -u)}
 port=${SLURM_TEST_PORT:-17600}
 accounting=${SLURM_TEST_ACCOUNTING:-}
+shapes=${SLURM_TEST_SHAPES:-}
 nodes=${SLURM_TEST_NODES:-"v100-0:v100:2 t4-0:t4:2 k80-0:k80:2"}
 export SLURM_CONF=$dir/slurm.conf
 
@@ -62,6 +65,7 @@ CONF
   local tres=${SLURM_TEST_TRES:-} spec
   [ -n "$tres" ] ||
     tres=gres/gpu$(for spec in $nodes; do spec=${spec#*:}; echo ",gres/gpu:${spec%%:*}"; done | sort -u | tr -d '\n')
+  [ -z "$shapes" ] || tres=$tres,gres/shard
   echo AccountingStorageType=accounting_storage/slurmdbd
   echo AccountingStorageHost=127.0.0.1
   echo "AccountingStoragePass=$dir/run/munge.sock"
@@ -95,7 +99,7 @@ write_configuration() {
   mkdir -p "$dir"/{state,log,run,gpu,spool}
   chmod 755 "$dir" "$dir/run"
   [ -s "$dir/munge.key" ] || (umask 077 && head -c 128 /dev/urandom >"$dir/munge.key")
-  local plugins cgroups me host i=0 spec name type gpus g
+  local plugins cgroups me host i=0 spec name type gpus g shards
   plugins=$(dirname "$(find /usr/lib /usr/lib64 -name auth_munge.so 2>/dev/null | head -1)")
   me=$(id -un) host=$(hostname -s)
   # slurmd looks for cgroups even if no plugin uses them; 24.05 and later can be told not to.
@@ -129,7 +133,9 @@ MailProg=/bin/true
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=64
-GresTypes=gpu
+GresTypes=gpu${shapes:+,shard}
+${shapes:+PreemptType=preempt/partition_prio}
+${shapes:+PreemptMode=REQUEUE}
 PriorityType=${SLURM_TEST_PRIORITY:-priority/multifactor}
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=5,bf_interval=5,batch_sched_delay=1
@@ -142,14 +148,25 @@ SlurmdParameters=config_overrides
 CONF
   for spec in $nodes; do
     IFS=: read -r name type gpus <<<"$spec"
-    echo "NodeName=$name NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 10 + i)) CPUs=8 RealMemory=4096" \
-      "Feature=$type Gres=gpu:$type:$gpus State=UNKNOWN" >>"$SLURM_CONF"
+    shards=
+    if [ -n "$shapes" ] && [ "$type" = t4 ]; then
+      shards=,shard:$((4 * gpus))
+    fi
+    echo "NodeName=$name NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 10 + i)) CPUs=8" \
+      "${shapes:+SocketsPerBoard=2 CoresPerSocket=4 ThreadsPerCore=1}" \
+      "RealMemory=4096 Feature=$type Gres=gpu:$type:$gpus$shards State=UNKNOWN" >>"$SLURM_CONF"
     for ((g = 0; g < gpus; g++)); do ln -sfn /dev/null "$dir/gpu/$g"; done # a GPU needs a device
     echo "NodeName=$name Name=gpu Type=$type File=$dir/gpu/[0-$((gpus - 1))]" >>"$dir/gres.conf"
+    [ -z "$shards" ] || echo "NodeName=$name Name=shard Count=$((4 * gpus))" >>"$dir/gres.conf"
     mkdir -p "$dir/spool/$name"
     i=$((i + 1))
   done
   echo 'PartitionName=gpu Nodes=ALL Default=YES MaxTime=60 State=UP' >>"$SLURM_CONF"
+  [ -z "$shapes" ] || cat >>"$SLURM_CONF" <<CONF
+PartitionName=urgent Nodes=ALL MaxTime=60 State=UP PriorityTier=10 PreemptMode=OFF
+PartitionName=back Nodes=ALL MaxTime=60 State=UP PreemptMode=REQUEUE GraceTime=0
+PartitionName=lost Nodes=ALL MaxTime=60 State=UP PreemptMode=CANCEL GraceTime=0
+CONF
 }
 
 up() {
@@ -183,10 +200,12 @@ down() {
     timeout 20 squeue -h -o %A | sort -u | timeout 20 xargs -r scancel -Q || true
     for _ in $(seq 25); do [ -z "$(timeout 5 squeue -h -t R,CG -o %A)" ] && break; sleep 0.2; done
   fi
+  for file in "$dir"/run/slurmd-*.pid; do # at once, for each may take some seconds
+    kill "$(cat "$file" 2>/dev/null)" 2>/dev/null || true
+  done
   for file in "$dir"/run/slurmd-*.pid "$dir/run/slurmctld.pid" "$dir/run/slurmdbd.pid" \
     "$dir/run/mariadbd.pid" "$dir/run/munged.pid"; do
-    [ -s "$file" ] || continue
-    pid=$(cat "$file")
+    pid=$(cat "$file" 2>/dev/null) || continue
     kill "$pid" 2>/dev/null || continue
     for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
     kill -KILL "$pid" 2>/dev/null || true # slurmd does not end while it cannot register

@@ -13,7 +13,7 @@ import (
 func (s *State) forSession(speeds *history.Speeds) *advice.State {
 	out := &advice.State{NowUs: s.NowUs}
 	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.InService {
+		if n := &s.Nodes[i]; !n.Out {
 			out.Nodes = append(out.Nodes, s.sessionNode(n))
 		}
 	}
@@ -70,7 +70,7 @@ func sessionJob(j *Job, nodes []Node, types []string, speeds *history.Speeds) *h
 	everywhere := true // all nodes with GPUs satisfy the constraint and are in the partition
 	for i := range nodes {
 		n := &nodes[i]
-		if len(n.GPUs) == 0 || !n.InService {
+		if len(n.GPUs) == 0 || n.Out {
 			continue
 		}
 		if slices.Contains(j.NotNodes, n.Name) || ok && !feature.admits(n.Features) ||
@@ -127,6 +127,6 @@ func sharesPartition(wanted string, has []string) bool {
 // leavesOut says whether a node with GPUs is not in the partition.
 func leavesOut(partition string, nodes []Node) bool {
 	return slices.ContainsFunc(nodes, func(n Node) bool {
-		return len(n.GPUs) > 0 && n.InService && !slices.Contains(n.Partitions, partition)
+		return len(n.GPUs) > 0 && !n.Out && !slices.Contains(n.Partitions, partition)
 	})
 }

@@ -35,7 +35,6 @@ type State struct {
 // Node is a node in Slurm.
 type Node struct {
 	history.Node
-	InService bool
 	// Reserved says that the node is kept for the jobs of a reservation.
 	Reserved bool
 	gres     map[string]int64 // by gresCounts
@@ -166,8 +165,7 @@ func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
 	lines := nodeLines(nodes)
 	for _, n := range log.Nodes {
 		l := lines[n.Name]
-		s.Nodes = append(s.Nodes, Node{Node: n, InService: !outOfService(l.state), gres: gresCounts(l.gres),
-			Reserved: strings.Contains(l.state, "RESERVED")})
+		s.Nodes = append(s.Nodes, Node{Node: n, gres: gresCounts(l.gres), Reserved: strings.Contains(l.state, "RESERVED")})
 	}
 	for i := range log.Jobs {
 		j := Job{Job: log.Jobs[i]}
@@ -268,16 +266,10 @@ func nodeLines(text []byte) map[string]nodeLine {
 	return out
 }
 
-// outOfService says whether nothing starts on a node in a state such as IDLE+DRAIN.
-func outOfService(state string) bool {
-	return slices.ContainsFunc([]string{"DOWN", "DRAIN", "FAIL", "MAINT", "POWER", "UNK", "FUTURE", "NOT_RESPONDING",
-		"*"}, func(word string) bool { return strings.Contains(state, word) })
-}
-
 // typesOf returns the GPU types of the nodes in service, sorted.
 func (s *State) typesOf() (types []string) {
 	for i := range s.Nodes {
-		if !s.Nodes[i].InService {
+		if s.Nodes[i].Out {
 			continue
 		}
 		for _, g := range s.Nodes[i].GPUs {

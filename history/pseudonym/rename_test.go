@@ -114,6 +114,10 @@ var inline = []struct {
 		"V100,bob\n" +
 		"b,ben,vgg,10,90,120,1,ann-1/0,V100,bob\nc,ben,\"vgg, large\",10,10,70,1,n2,T4,bob\n"}, history.ReadConfig{},
 		[]string{"ann", "bert", "ben", "vgg", "large", "ann-1", "bob", "landlord"}},
+	{"history", []string{"id,user,name,submit,start,end,gpus,nodes,type\na,ann,bert,0,0,90,2,ann-1,V100\n" +
+		"b,be\"n,vgg,10,90,120,1,ann-1,V100\nc,\"carl\" x,\"vgg,10,90,120,1,ann-1,V100\n" +
+		"d,ann,\"two\nlines\",90,90,95,1,ann-1,V100\n"}, history.ReadConfig{},
+		[]string{"ann", "bert", "be\"n", "vgg", "carl", "ann-1", "two", "lines"}},
 }
 
 // TestInline is TestSameUpToNames for texts with much in them that is nobody's business.

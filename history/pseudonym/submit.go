@@ -1,6 +1,7 @@
 package pseudonym
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hare-sched/hare/history"
@@ -59,7 +60,7 @@ func (w *walker) submitLine(line string) string {
 	if history.IsSubmitCommand(words[0]) {
 		out[0] = words[0][strings.LastIndexByte(words[0], '/')+1:]
 	}
-	script := history.SubmitOptions(words, func(name, value string) {
+	visit := func(name, value string) {
 		switch write, ok := submitOptions[longOption(name)]; {
 		case strings.HasPrefix(name, "-"):
 			out = append(out, name)
@@ -70,9 +71,21 @@ func (w *walker) submitLine(line string) string {
 		case ok || history.IsSubmitFlag(name):
 			out = append(out, "--"+name)
 		}
-	})
-	if script {
-		out = append(out, "job.sh")
+	}
+	wrapped := slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "--wrap") })
+	for rest := words[1:]; ; {
+		colon := slices.Index(rest, ":") // stands between the components of a heterogeneous job
+		if wrapped || colon < 0 {
+			colon = len(rest)
+		}
+		if history.SubmitOptions(append(words[:1:1], rest[:colon]...), visit) {
+			out = append(out, "job.sh")
+			break
+		}
+		if colon == len(rest) {
+			break
+		}
+		out, rest = append(out, ":"), rest[colon+1:]
 	}
 	return strings.Join(out, " ")
 }

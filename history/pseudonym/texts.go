@@ -49,11 +49,7 @@ func (w *walker) text(t Text) ([]byte, error) {
 	case source == "" && strings.Count(first, "\t") >= 6:
 		return w.native(body), nil
 	case source != "" || strings.Contains(first, ","):
-		out, err := w.csv(body)
-		if err != nil {
-			return nil, fault(err.Error())
-		}
-		return out, nil
+		return w.csv(t.Name, body)
 	case yamlText.Match(body):
 		document, err := yaml.YAMLToJSON(body)
 		if err != nil {
@@ -348,39 +344,22 @@ func (w *walker) native(body []byte) []byte {
 	return out.Bytes()
 }
 
-// csv walks through a table.
-func (w *walker) csv(body []byte) ([]byte, error) {
-	line, _, _ := bytes.Cut(body, []byte("\n"))
-	r := csv.NewReader(bytes.NewReader(body))
-	r.Comma = history.Delimiter(string(line))
-	r.FieldsPerRecord = -1
-	r.LazyQuotes = true
+// csv walks through a table, of which a row with another number of fields than the first is text.
+func (w *walker) csv(name string, body []byte) ([]byte, error) {
 	var out bytes.Buffer
 	write := csv.NewWriter(&out)
-	write.Comma = r.Comma
 	var columns []string
-	form := ""
-	for {
-		row, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			write.Flush()
-			return out.Bytes(), nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	form, header := "", false
+	err := history.TableRows(name, bytes.NewReader(body), func(row []string, comma rune) error {
+		write.Comma = comma
 		if columns == nil {
-			var header bool
 			if columns, form, header = history.TableColumns(row); header {
 				for i := range row {
 					if !known[columns[i]] && classes[columns[i]] == nil {
 						row[i] = w.name(row[i])
 					}
 				}
-				if err := write.Write(row); err != nil {
-					return nil, err
-				}
-				continue
+				return write.Write(row)
 			}
 		}
 		for i, value := range row {
@@ -389,6 +368,9 @@ func (w *walker) csv(body []byte) ([]byte, error) {
 				column = columns[i]
 			}
 			switch {
+			case header && len(row) != len(columns):
+				row[i] = w.name(value)
+				continue
 			case form == "acme" && column == "type":
 				column = "" // what a job does
 			case column == "model" && slices.Contains(columns, "sn"):
@@ -396,8 +378,8 @@ func (w *walker) csv(body []byte) ([]byte, error) {
 			}
 			row[i] = w.value("", column, strings.TrimSpace(value))
 		}
-		if err := write.Write(row); err != nil {
-			return nil, err
-		}
-	}
+		return write.Write(row)
+	})
+	write.Flush()
+	return out.Bytes(), err
 }
