@@ -13,20 +13,20 @@ type Rules uint16
 
 // These are the kinds of rules, each with the page that explains it.
 const (
-	RuleNodes        Rules = 1 << iota // docs/reference/model.md: nodes matter (Placed)
-	RuleProgress                       // docs/reference/model.md#running-work-reservations-and-quotas: rounds are done
+	RuleNodes    Rules = 1 << iota // docs/reference/model.md: nodes matter (Placed)
+	RuleProgress                   // docs/reference/model.md#running-work-reservations-and-quotas: rounds are done
 	// docs/reference/model.md#running-work-reservations-and-quotas: work runs at time 0
 	RuleRunning
-	RuleReservations                   // docs/reference/model.md#running-work-reservations-and-quotas
-	RuleQuota                          // docs/reference/model.md#running-work-reservations-and-quotas
-	RuleAfter                          // docs/reference/model.md
-	RuleTardiness                      // docs/reference/model.md: the objective jct_and_tardiness
-	RuleMakespan                       // docs/reference/model.md: the objective makespan
-	RuleSwitch                         // docs/reference/model.md: switch_s
-	RuleWithin                         // docs/reference/model.md: the tasks of a round keep together
-	RuleSpread                         // docs/reference/model.md: synchronisation takes longer where tasks are far apart
-	RuleShapes                         // docs/reference/model.md: shapes
-	RuleDurations                      // docs/reference/model.md: durations
+	RuleReservations // docs/reference/model.md#running-work-reservations-and-quotas
+	RuleQuota        // docs/reference/model.md#running-work-reservations-and-quotas
+	RuleAfter        // docs/reference/model.md
+	RuleTardiness    // docs/reference/model.md: the objective jct_and_tardiness
+	RuleMakespan     // docs/reference/model.md: the objective makespan
+	RuleSwitch       // docs/reference/model.md: switch_s
+	RuleWithin       // docs/reference/model.md: the tasks of a round keep together
+	RuleSpread       // docs/reference/model.md: synchronisation takes longer where tasks are far apart
+	RuleShapes       // docs/reference/model.md: shapes
+	RuleDurations    // docs/reference/model.md: durations
 
 	RuleLevels = RuleWithin | RuleSpread
 )

@@ -145,7 +145,7 @@ or a fault of the machine, such as a full disk.`,
 	}
 	root.SetVersionTemplate("hare {{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlagError)
-	root.DisableSuggestions = true // unknownCommand makes them
+	root.DisableSuggestions = true     // unknownCommand makes them
 	cobra.EnableCommandSorting = false // within a group, what one needs first stands first
 	for _, group := range commandGroups() {
 		root.AddGroup(&cobra.Group{ID: group.name, Title: group.title})
