@@ -1,7 +1,6 @@
 package greedy
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -17,6 +16,9 @@ type pairSampler struct {
 }
 
 const minPairWeight = 0.003
+
+// abortMargin is the rise, in mean w (C − a), at which a trial is aborted.
+const abortMargin = 0.15
 
 type pair struct {
 	job   int32
@@ -352,12 +354,20 @@ func keysOf(order []int32) []int64 {
 	return key
 }
 
-// orderBy sorts the jobs by rank; ties go by index.
-func orderBy(rank []float64) []int32 {
-	order := make([]int32, len(rank))
-	for j := range order {
-		order[j] = int32(j)
+// reshaped sometimes returns a plan in which job j changes its shape, in place of plan.
+func (w *walker) reshaped(j *annealJob, plan jobPlan) jobPlan {
+	if w.r.IntN(3) > 0 {
+		return plan
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(rank[a], rank[b]) })
-	return order
+	then := j.form(uint8(w.r.IntN(len(j.forms))))
+	k := plan.types[0]
+	if then.shape == j.shape || len(then.contiguousTypes) == 0 || !slices.Contains(j.contiguousTypes, k) ||
+		j.rounds < 2 {
+		return plan
+	}
+	l := then.contiguousTypes[w.r.IntN(len(then.contiguousTypes))]
+	if l != k && w.decoder.p.nodes != nil && w.decoder.p.nodes.coupled {
+		return plan
+	}
+	return reshapedOn(k, l, j.shape, then.shape, 1+w.r.Int64N(j.rounds-1))
 }

@@ -8,92 +8,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// encodeStart reads a state from start: the jobs sorted by first start, then end, and a
-// plan for each. It returns false if a job runs where the search would not put it.
-func (ap *annealProblem) encodeStart() (order []int32, plan []jobPlan, ok bool) {
-	plan = make([]jobPlan, len(ap.jobs))
-	first := make([]int64, len(ap.jobs))
-	for i := range ap.jobs {
-		j := &ap.jobs[i]
-		blocks := ap.start.Jobs[j.index]
-		if len(blocks) == 0 {
-			return nil, nil, false
-		}
-		first[i] = blocks[0].StartUs
-		plan[i] = ap.planOf(j, blocks)
-		for _, k := range plan[i].uses() {
-			if plan[i].then == plan[i].shape && j.form(plan[i].shape).dur[k] == 0 {
-				return nil, nil, false
-			}
-		}
-		if p := &plan[i]; p.then != p.shape {
-			if j.form(p.shape).dur[p.types[0]] == 0 || j.form(p.then).dur[p.types[1]] == 0 {
-				return nil, nil, false
-			}
-		}
-		order = append(order, int32(i))
-	}
-	slices.SortStableFunc(order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(first[a], first[b]),
-			cmp.Compare(ap.start.EndUs[ap.jobs[a].index], ap.start.EndUs[ap.jobs[b].index]))
-	})
-	return order, plan, true
-}
-
-// planOf returns a plan that comes close to blocks.
-func (ap *annealProblem) planOf(j *annealJob, blocks []Block) jobPlan {
-	if j.forms != nil {
-		shape := uint8(ap.start.Shapes[j.index])
-		if c := ap.start.change(j.index); c.Round > 0 {
-			first, last := ap.m.Classes[blocks[0].Class].Type, ap.m.Classes[blocks[len(blocks)-1].Class].Type
-			return reshapedOn(int16(first), int16(last), shape, uint8(c.Shape), c.Round)
-		}
-		return ap.planOfShape(j.form(shape), blocks).in(shape)
-	}
-	return ap.planOfShape(j, blocks)
-}
-
-// planOfShape is planOf for a job that keeps its shape.
-func (ap *annealProblem) planOfShape(j *annealJob, blocks []Block) jobPlan {
-	var types []int16
-	moves, gaps := 0, false
-	until := blocks[0].StartUs
-	for i := range blocks {
-		b := &blocks[i]
-		k := int16(ap.m.Classes[b.Class].Type)
-		if i > 0 && b.StartUs != blocks[i-1].StartUs {
-			if last := ap.m.Classes[blocks[i-1].Class].Type; int(k) != last {
-				moves++
-			} else {
-				gaps = gaps || b.StartUs > until
-			}
-		}
-		until = b.endUs()
-		if !slices.Contains(types, k) {
-			types = append(types, k)
-		}
-	}
-	switch {
-	case (len(types) == 1 || ap.nodes != nil && ap.nodes.coupled) && (!gaps || j.rigid):
-		return contiguousOn(types[0])
-	case len(types) == 2 && moves == 1 && !gaps:
-		s := jobPlan{kind: split, n: 2, types: [maxSet]int16{types[0], types[1]}}
-		for i := range blocks {
-			if ap.m.Classes[blocks[i].Class].Type == int(types[0]) {
-				continue
-			}
-			if s.rounds = blocks[i].Round; s.rounds > blocks[0].Round {
-				return s
-			}
-			break // the first round mixes both types
-		}
-	}
-	if ap.nodes != nil && ap.nodes.coupled {
-		types = types[:1]
-	}
-	return roundByRoundOver(types...)
-}
-
 // toPlan turns the decoded state into blocks on classes.
 func (dec *decoder) toPlan() *Plan {
 	p := dec.p
@@ -225,4 +139,26 @@ func (rh *releaseHeap) Pop() any {
 	x := old[len(old)-1]
 	*rh = old[:len(old)-1]
 	return x
+}
+
+// markShapes fills in the shapes of a plan.
+func (dec *decoder) markShapes(out *Plan) {
+	if !slices.ContainsFunc(dec.p.jobs, func(a annealJob) bool { return a.forms != nil }) {
+		return
+	}
+	out.Shapes = slices.Clone(out.Shapes)
+	changes, changed := make([]ShapeChange, len(dec.p.m.Jobs)), false
+	for i := range dec.p.jobs {
+		a, plan := &dec.p.jobs[i], &dec.plan[i]
+		if a.forms == nil {
+			continue
+		}
+		out.Shapes[a.index] = int32(plan.shape)
+		if plan.then != plan.shape {
+			changes[a.index], changed = ShapeChange{plan.rounds, int32(plan.then)}, true
+		}
+	}
+	if out.Changes = nil; changed {
+		out.Changes = changes
+	}
 }

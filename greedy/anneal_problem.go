@@ -9,101 +9,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// maxSet is the largest number of types in the plan of one job.
-const maxSet = 4
-
-// These are the kinds of a jobPlan.
-const (
-	// contiguous runs all rounds back to back on types[0], from the earliest possible start.
-	contiguous = uint8(iota)
-	// split runs the first rounds on types[0] and the others on types[1], each part back to
-	// back and as early as possible.
-	split
-	// roundByRound places each round on the type of the set on which the round ends first.
-	// This gives the earliest completion that these types allow.
-	roundByRound
-)
-
-// jobPlan says how one job is placed when its turn comes.
-type jobPlan struct {
-	rounds int64
-	types  [maxSet]int16
-	n      uint8 // the number of types in use; 1 where both parts of a split are on one type
-	kind   uint8
-	// shape is the shape of the rounds, and then that of the second part of a split, as indices in
-	// annealJob.forms.
-	shape, then uint8
-}
-
-// in returns the plan for rounds of one shape.
-func (jp jobPlan) in(shape uint8) jobPlan {
-	jp.shape, jp.then = shape, shape
-	return jp
-}
-
-func (jp *jobPlan) uses() []int16 { return jp.types[:jp.n] }
-
-func contiguousOn(k int16) jobPlan { return jobPlan{kind: contiguous, n: 1, types: [maxSet]int16{k}} }
-
-func roundByRoundOver(types ...int16) jobPlan {
-	p := jobPlan{kind: roundByRound}
-	p.n = uint8(copy(p.types[:], types))
-	return p
-}
-
-// segment is a run of consecutive rounds of one job on width GPUs of a pool. The search compares
-// segments often, which is quick because no bytes between the fields are unused.
-type segment struct {
-	typ           int16
-	shape         uint8 // the shape of the rounds, as in jobPlan
-	stays         bool
-	pool          int32
-	width         int64
-	round, rounds int64
-	start, end    int64 // in µs
-	lead          int64 // for how long before start the GPUs are held, see Block.LeadUs
-}
-
-// annealJob is what the search needs to know of a gang or rigid job.
-type annealJob struct {
-	index   int     // the index in Model.Jobs
-	weight  float64 // in weight-seconds per microsecond
-	release int64
-	rounds  int64
-	width   int64
-	rigid   bool
-	// Where nodes matter, the width is that of tasks tasks of gpus GPUs each, and each task
-	// also takes cpus thousandths of CPUs and memory MiB of its node. set is the index in
-	// Model.Sets, −1 for all nodes.
-	tasks, gpus, cpus, memory int64
-	distinct                  bool // at most one task on a node
-	set                       int
-	quotas                    []int32 // the indices in Model.Quotas
-	// levels is nil unless the rounds must keep together or take longer where they are spread.
-	levels *jobLevels
-	// setups are the times by type for which a GPU is taken before a block; nil without setups.
-	setups []int64
-	runs   *runningPlace // where the job runs at time 0 and may stay without setups, or nil
-	begin  int64         // nothing of the job starts before, setups included
-	// late is what a microsecond after the deadline costs, in weight-seconds.
-	late     float64
-	deadline int64
-	// before are the jobs for which the job waits, and behind those that wait for it.
-	before, behind []annealEdge
-	// dur is the time of a round by type; 0 means that the job cannot run there.
-	dur []int64
-	// contiguousTypes lists the types on which the whole job fits in one piece. roundTypes
-	// lists the types on which a round of a gang job fits. Both are sorted by duration.
-	contiguousTypes, roundTypes []int16
-	// forms are the job in each of its shapes; nil for a job that keeps one.
-	forms     []annealJob
-	shape     uint8
-	counts    int64 // the units that a round does
-	units     int64
-	reshape   bool
-	reshapeUs int64
-}
-
 // annealProblem is an instance prepared for the search. It is read-only, and all chains
 // share it.
 type annealProblem struct {
@@ -164,7 +69,7 @@ func newShapedProblem(m, shaped *hare.Model, rel *hare.Relaxation, start *Plan, 
 		ap.dependencies = dependenciesOf(m)
 	}
 	dur := make([]int64, len(m.Jobs)*len(m.Types))
-	finder := newSlotFinder(ap)
+	finder := ap.newFinder()
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		if isFixed(j) {
@@ -176,7 +81,7 @@ func newShapedProblem(m, shaped *hare.Model, rel *hare.Relaxation, start *Plan, 
 			a.release = ap.dependencies.head[i]
 		}
 		a.dur = dur[i*len(m.Types) : (i+1)*len(m.Types)]
-		fits := j.Sync != hare.Relaxed && a.findTypes(j, finder, ap)
+		fits := j.Sync != hare.Relaxed && ap.findTypes(&a, j, finder)
 		if nodes != nil {
 			nodes.addRunningPlace(&a, j)
 		}
@@ -214,6 +119,21 @@ func newShapedProblem(m, shaped *hare.Model, rel *hare.Relaxation, start *Plan, 
 	return ap, true
 }
 
+// nodePatience is the patience of the annealing on nodes.
+const nodePatience = 0.05
+
+// newFinder returns a finder of places for the jobs of the problem.
+func (ap *annealProblem) newFinder() *slotFinder {
+	if ap.nodes != nil {
+		return newNodeFinder(ap.nodes, nodePatience)
+	}
+	n := 1
+	for _, pools := range ap.pools {
+		n = max(n, len(pools))
+	}
+	return newPoolFinder(n)
+}
+
 // addDependencies links the jobs that the search moves. Jobs that stay in between have ends
 // that do not change.
 func (ap *annealProblem) addDependencies() {
@@ -244,26 +164,6 @@ func (ap *annealProblem) addDependencies() {
 	}
 }
 
-// cost returns what a job that ends at end adds to the value, in weight-seconds. Under
-// makespan this is its part of the mean end alone.
-func (aj *annealJob) cost(end int64) float64 {
-	c := aj.weight * float64(end-aj.release)
-	if aj.late > 0 && end > aj.deadline {
-		c += aj.late * float64(end-aj.deadline)
-	}
-	return c
-}
-
-// newAnnealJob describes job i without its durations and types.
-func newAnnealJob(m *hare.Model, i int) annealJob {
-	j := &m.Jobs[i]
-	return annealJob{index: i, weight: float64(j.WeightMicro) * 1e-12, release: earliestStart(j), rounds: j.Rounds,
-		width: j.Tasks * j.GPUs, rigid: j.Sync == hare.Rigid, tasks: j.Tasks, gpus: j.GPUs, cpus: j.CPUMilli,
-		memory: j.MemoryMiB, distinct: j.Distinct, set: j.Set, quotas: j.Quotas, levels: levelsOf(m, i),
-		setups: setupsOf(m, j),
-		late:   float64(j.LateWeightMicro) * 1e-12, deadline: j.DeadlineUs}
-}
-
 // columns returns the columns in which a plan places its job. Where nodes couple types, no
 // plan uses several types.
 func (ap *annealProblem) columns(plan *jobPlan) []int16 {
@@ -274,8 +174,8 @@ func (ap *annealProblem) columns(plan *jobPlan) []int16 {
 	return plan.uses()
 }
 
-// findTypes fills in the durations and the types on which the job fits.
-func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, ap *annealProblem) bool {
+// findTypes fills in the durations of job aj and the types on which the job fits.
+func (ap *annealProblem) findTypes(aj *annealJob, j *hare.ModelJob, sc *slotFinder) bool {
 	for _, md := range j.Modes {
 		k, d := int16(md.Type), roundUs(j, md)
 		if ap.nodes == nil && aj.levels != nil {
@@ -449,4 +349,164 @@ func (ap *annealProblem) reducedCost(j *annealJob, k int16) float64 {
 		}
 	}
 	return best
+}
+
+// encodeStart reads a state from start: the jobs sorted by first start, then end, and a
+// plan for each. It returns false if a job runs where the search would not put it.
+func (ap *annealProblem) encodeStart() (order []int32, plan []jobPlan, ok bool) {
+	plan = make([]jobPlan, len(ap.jobs))
+	first := make([]int64, len(ap.jobs))
+	for i := range ap.jobs {
+		j := &ap.jobs[i]
+		blocks := ap.start.Jobs[j.index]
+		if len(blocks) == 0 {
+			return nil, nil, false
+		}
+		first[i] = blocks[0].StartUs
+		plan[i] = ap.planOf(j, blocks)
+		for _, k := range plan[i].uses() {
+			if plan[i].then == plan[i].shape && j.form(plan[i].shape).dur[k] == 0 {
+				return nil, nil, false
+			}
+		}
+		if p := &plan[i]; p.then != p.shape {
+			if j.form(p.shape).dur[p.types[0]] == 0 || j.form(p.then).dur[p.types[1]] == 0 {
+				return nil, nil, false
+			}
+		}
+		order = append(order, int32(i))
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(first[a], first[b]),
+			cmp.Compare(ap.start.EndUs[ap.jobs[a].index], ap.start.EndUs[ap.jobs[b].index]))
+	})
+	return order, plan, true
+}
+
+// planOf returns a plan that comes close to blocks.
+func (ap *annealProblem) planOf(j *annealJob, blocks []Block) jobPlan {
+	if j.forms != nil {
+		shape := uint8(ap.start.Shapes[j.index])
+		if c := ap.start.change(j.index); c.Round > 0 {
+			first, last := ap.m.Classes[blocks[0].Class].Type, ap.m.Classes[blocks[len(blocks)-1].Class].Type
+			return reshapedOn(int16(first), int16(last), shape, uint8(c.Shape), c.Round)
+		}
+		return ap.planOfShape(j.form(shape), blocks).in(shape)
+	}
+	return ap.planOfShape(j, blocks)
+}
+
+// planOfShape is planOf for a job that keeps its shape.
+func (ap *annealProblem) planOfShape(j *annealJob, blocks []Block) jobPlan {
+	var types []int16
+	moves, gaps := 0, false
+	until := blocks[0].StartUs
+	for i := range blocks {
+		b := &blocks[i]
+		k := int16(ap.m.Classes[b.Class].Type)
+		if i > 0 && b.StartUs != blocks[i-1].StartUs {
+			if last := ap.m.Classes[blocks[i-1].Class].Type; int(k) != last {
+				moves++
+			} else {
+				gaps = gaps || b.StartUs > until
+			}
+		}
+		until = b.endUs()
+		if !slices.Contains(types, k) {
+			types = append(types, k)
+		}
+	}
+	switch {
+	case (len(types) == 1 || ap.nodes != nil && ap.nodes.coupled) && (!gaps || j.rigid):
+		return contiguousOn(types[0])
+	case len(types) == 2 && moves == 1 && !gaps:
+		s := jobPlan{kind: split, n: 2, types: [maxSet]int16{types[0], types[1]}}
+		for i := range blocks {
+			if ap.m.Classes[blocks[i].Class].Type == int(types[0]) {
+				continue
+			}
+			if s.rounds = blocks[i].Round; s.rounds > blocks[0].Round {
+				return s
+			}
+			break // the first round mixes both types
+		}
+	}
+	if ap.nodes != nil && ap.nodes.coupled {
+		types = types[:1]
+	}
+	return roundByRoundOver(types...)
+}
+
+// orderBy sorts the jobs by rank and puts predecessors first; ties go by index. It may lower
+// ranks.
+func (ap *annealProblem) orderBy(rank []float64) []int32 {
+	if !ap.ordered {
+		return orderBy(rank)
+	}
+	byJob := slices.Repeat([]float64{math.Inf(1)}, len(ap.m.Jobs))
+	for i := range ap.jobs {
+		byJob[ap.jobs[i].index] = rank[i]
+	}
+	ap.dependencies.inherit(byJob)
+	order := make([]int32, len(rank))
+	for j := range order {
+		order[j] = int32(j)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		x, y := ap.jobs[a].index, ap.jobs[b].index
+		return cmp.Or(cmp.Compare(byJob[x], byJob[y]),
+			cmp.Compare(ap.dependencies.position[x], ap.dependencies.position[y]))
+	})
+	return order
+}
+
+// orderBy sorts the jobs by rank; ties go by index.
+func orderBy(rank []float64) []int32 {
+	order := make([]int32, len(rank))
+	for j := range order {
+		order[j] = int32(j)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(rank[a], rank[b]) })
+	return order
+}
+
+// splitJobs returns the jobs that annealing cannot place, and the others.
+func splitJobs(m *hare.Model) (filler, annealed []int) {
+	n := len(m.Jobs)
+	p, _ := newAnnealProblem(m, nil, &Plan{Jobs: make([][]Block, n), EndUs: make([]int64, n)}, nil)
+	for i := range p.jobs {
+		annealed = append(annealed, p.jobs[i].index)
+	}
+	return p.fixed, annealed
+}
+
+// maxForms is the number of shapes of a job among which the annealing chooses. A job with more keeps the
+// shape that it has.
+const maxForms = 200
+
+// addForms fills in the shapes of a job, and says whether it fits in one of them.
+func (ap *annealProblem) addForms(a *annealJob, shaped *hare.Model, finder *slotFinder) (fits bool) {
+	mj := &shaped.Jobs[a.index]
+	if len(mj.Shapes) < 2 || len(mj.Shapes) > maxForms {
+		return false
+	}
+	forms := make([]annealJob, len(mj.Shapes))
+	m, shapes := *shaped, make([]int32, len(shaped.Jobs))
+	m.Jobs = slices.Clone(shaped.Jobs)
+	for s := range forms {
+		shapes[a.index] = int32(s)
+		m.Jobs[a.index] = inShape(mj, s)
+		f := newAnnealJob(&m, a.index)
+		f.shape, f.forms, f.counts, f.units = uint8(s), forms, mj.Shapes[s].Counts, mj.Rounds
+		f.reshape, f.reshapeUs = mj.Reshape, mj.ReshapeUs
+		f.release = max(f.release, a.release)
+		f.dur = make([]int64, len(m.Types))
+		fits = ap.findTypes(&f, &m.Jobs[a.index], finder) || fits
+		if ap.nodes != nil {
+			ap.nodes.addRunningPlace(&f, &m.Jobs[a.index])
+		}
+		forms[s] = f
+	}
+	a.forms = forms
+	return fits
 }

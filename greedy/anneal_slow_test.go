@@ -133,7 +133,7 @@ func TestPlacesAgainstInstants(t *testing.T) {
 			}
 			p.pools = append(p.pools, make([]pool, len(tracks[k])))
 		}
-		sc := newSlotFinder(p)
+		sc := p.newFinder()
 		var all []int16
 		for k := range tracks {
 			all = append(all, int16(k))

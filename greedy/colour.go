@@ -9,12 +9,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// jobBlock is one block with its job.
-type jobBlock struct {
-	job, index int32 // index is the position in the job's blocks
-	*Block
-}
-
 // Schedule assigns the blocks to single GPUs of each class by interval colouring: blocks
 // in order of start, each on free GPUs, with preference for GPUs that last ran the same
 // job. Where gang or rigid jobs run on a class with several nodes, a block fills as few
@@ -120,31 +114,4 @@ func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane, runs []i
 		}
 	}
 	return nil
-}
-
-// appendEntry adds a block to a lane. It extends the last entry instead if the block's
-// tasks follow that entry in the same round without a gap.
-func appendEntry(l *hare.Lane, b jobBlock, firstRound int64) {
-	if n := len(l.Job) - 1; n >= 0 && b.Rounds == 1 && l.Rounds[n] == 1 && l.Job[n] == b.job &&
-		l.Round[n] == firstRound+b.Round &&
-		b.PeriodUs == 0 {
-		// HoldUs is the compute time of Tasks tasks in a relaxed round.
-		each := b.HoldUs / int64(b.Tasks)
-		if l.StartUs[n]+l.Tasks[n]*each == b.StartUs {
-			l.Tasks[n] += int64(b.Tasks)
-			return
-		}
-	}
-	appendOwnEntry(l, b, firstRound)
-}
-
-// appendOwnEntry adds a block to a lane as an entry of its own. The rounds of plans begin with
-// firstRound of the schedule.
-func appendOwnEntry(l *hare.Lane, b jobBlock, firstRound int64) {
-	l.Job = append(l.Job, b.job)
-	l.Round = append(l.Round, firstRound+b.Round)
-	l.Rounds = append(l.Rounds, b.Rounds)
-	l.Tasks = append(l.Tasks, int64(b.Tasks))
-	l.PeriodUs = append(l.PeriodUs, b.PeriodUs)
-	l.StartUs = append(l.StartUs, b.StartUs)
 }

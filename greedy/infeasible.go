@@ -135,3 +135,34 @@ func longestWindow(ws []hare.Window) int64 {
 	}
 	return longest
 }
+
+// Infeasible lists the jobs that can never run, each with the proof in words: no GPU in
+// service has a profile of the job, no window is as long as one task, round or rigid
+// block, or the gang is wider than the GPUs that may serve it together. It takes O(jobs
+// · classes).
+//
+// Where nodes matter, a job is also listed if no node has room for a task, or if the nodes
+// that the job may use never have room for its gang.
+func Infeasible(m *hare.Model) []hare.Reason {
+	if hasShapes(m) {
+		return infeasibleInShapes(m)
+	}
+	if m.Placed {
+		return infeasibleOnNodes(m, dependenciesOf(m).head)
+	}
+	return infeasibleInClasses(m)
+}
+
+// infeasibleInClasses is Infeasible where nodes do not matter.
+func infeasibleInClasses(m *hare.Model) []hare.Reason {
+	var out []hare.Reason
+	for i := range m.Jobs {
+		if isFixed(&m.Jobs[i]) {
+			continue
+		}
+		if code, detail := infeasibility(m, &m.Jobs[i]); code != "" {
+			out = append(out, reason(m, i, code, detail))
+		}
+	}
+	return out
+}

@@ -47,27 +47,6 @@ func (res *residual) justifyAllLeft(ctx context.Context, p *Plan) {
 	}
 }
 
-func firstStart(blocks []Block) int64 {
-	s := never
-	for i := range blocks {
-		s = min(s, blocks[i].StartUs)
-	}
-	return s
-}
-
-// firstSetup returns the first start of job i's blocks, or of the setups before them.
-func firstSetup(m *hare.Model, i int, blocks []Block) int64 {
-	first := never
-	for x := range blocks {
-		start := blocks[x].StartUs
-		if !blocks[x].Stays {
-			start -= setupOf(&m.Jobs[i], m.Classes[blocks[x].Class].Type)
-		}
-		first = min(first, start)
-	}
-	return first
-}
-
 // justifyLeft removes job i and places it again to end as early as possible. The old
 // place is kept if the new one is worse.
 func (res *residual) justifyLeft(p *Plan, i int) {

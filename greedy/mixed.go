@@ -63,16 +63,6 @@ const (
 	placesShare = 0.97
 )
 
-// splitJobs returns the jobs that annealing cannot place, and the others.
-func splitJobs(m *hare.Model) (filler, annealed []int) {
-	n := len(m.Jobs)
-	p, _ := newAnnealProblem(m, nil, &Plan{Jobs: make([][]Block, n), EndUs: make([]int64, n)}, nil)
-	for i := range p.jobs {
-		annealed = append(annealed, p.jobs[i].index)
-	}
-	return p.fixed, annealed
-}
-
 // searchMixed searches for a plan better than start, which may be nil. The end of ctx is
 // not an error.
 func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig,
@@ -332,4 +322,39 @@ func (ms *mixedSearch) report(v hare.Amount) {
 	if ms.cfg.Report != nil && (ms.best == nil || v.Cmp(ms.value) < 0) {
 		ms.cfg.Report(v)
 	}
+}
+
+const (
+	// firstCandidate is the work of the first candidate of a continual search, for each job. It begins where
+	// leastCandidate of it is left, since list schedules alone are far worse.
+	firstCandidate = 8
+	leastCandidate = 3
+)
+
+// searchContinually makes one candidate after another, each with twice the work of the one before, and after each
+// candidate spends as much work on filling the best one better, unless the places of surrogates serve. A candidate
+// begins where both fit into the limit.
+func (ms *mixedSearch) searchContinually(peek func()) {
+	left, whole := ms.cfg.Moves, ms.cfg
+	work := firstCandidate * int64(len(ms.m.Jobs))
+	least := 2 * leastCandidate * int64(len(ms.m.Jobs))
+	for n := 0; whole.StopAt == 0 || ms.best == nil || ms.value.Float() > whole.StopAt; n++ {
+		if left < least || ms.ctx.Err() != nil {
+			break
+		}
+		part := *whole
+		part.Moves = work
+		ms.cfg, ms.left = &part, work
+		ms.candidate(n, 1)
+		left -= work - ms.left
+		if ms.best != nil && ms.progress != nil && !ms.placesServe {
+			ms.left = work
+			ms.fill(ms.best, ms.best, ms.fillerRelaxation(ms.progress), ms.part(0.95))
+			left -= work - ms.left
+		}
+		peek()
+		work *= 2
+		least = 2 * work
+	}
+	ms.cfg, ms.left = whole, left
 }

@@ -25,18 +25,9 @@ type nodeBoard struct {
 	lastRooms lastRooms
 }
 
-// nodeTaskLimit limits the product of tasks that are placed one by one and nodes, since each
-// placement looks at all nodes that might serve.
-const nodeTaskLimit = 400_000_000
-
-// nodeRunJobs marks the relaxed jobs that are placed as runs on nodes.
-func nodeRunJobs(m *hare.Model) []bool {
-	return bigJobs(m, min(maxTasksByRound, nodeTaskLimit/max(1, int64(len(m.Nodes)))))
-}
-
 func newNodeBoard(m *hare.Model, layout *nodeLayout) *nodeBoard {
 	nb := &nodeBoard{m: m, layout: layout, jobs: make([]annealJob, len(m.Jobs)),
-		finder: &slotFinder{nodes: newNodeSlots(layout)}, capacities: layout.newCapacities(),
+		finder: newNodeFinder(layout, 0), capacities: layout.newCapacities(),
 		runs: nodeRunJobs(m), own: make([][]ownGPUs, len(m.Jobs))}
 	dur := make([]int64, len(m.Jobs)*len(m.Types))
 	for i := range m.Jobs {
@@ -51,15 +42,6 @@ func newNodeBoard(m *hare.Model, layout *nodeLayout) *nodeBoard {
 		nb.jobs[i] = a
 	}
 	return nb
-}
-
-// reserveBlocks takes the blocks of job j, which must fit, from the capacities by column.
-func (nl *nodeLayout) reserveBlocks(capacities []typeCapacity, j *annealJob, blocks []Block) {
-	for x := range blocks {
-		b := &blocks[x]
-		k := int16(nl.m.Classes[b.Class].Type)
-		nl.reserve(capacities[nl.column[k]], j, k, nl.poolOf(k, b), int64(b.Width), b.StartUs, b.endUs(), b.LeadUs)
-	}
 }
 
 // assignOnNodes places the items in their order, each on the nodes and the type on which it
@@ -179,14 +161,6 @@ func (nb *nodeBoard) take(j *annealJob, segments []segment) []Block {
 		out = append(out, nb.layout.blockOf(s))
 	}
 	return out
-}
-
-// blockOf returns the block of a segment of a gang or rigid job.
-func (nl *nodeLayout) blockOf(s *segment) Block {
-	p := &nl.pools[s.typ][s.pool]
-	hold := (s.end - s.start) / s.rounds
-	return Block{Class: p.class, Node: p.node, Width: int32(s.width), Tasks: 1, Round: s.round, Rounds: s.rounds,
-		StartUs: s.start, PeriodUs: hold, HoldUs: hold, LeadUs: s.lead, Stays: s.stays}
 }
 
 // placeRound places the tasks of a round of relaxed job i one after another from ready on,
@@ -452,4 +426,158 @@ func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64, in func(
 		}
 		t = next
 	}
+}
+
+// earliestMixedByLevel is earliestMixed for a gang to which levels matter: in the domain in which
+// a round ends first. It also returns how long the round takes there.
+func (nb *nodeBoard) earliestMixedByLevel(i int, types []int16, t int64) (start, until, hold int64, at []Block) {
+	jl := nb.jobs[i].levels
+	start = never
+	longest := func(used []int16, level int) (us int64) {
+		for _, k := range used {
+			us = max(us, jl.roundUs(k, level))
+		}
+		return us
+	}
+	setup := nb.jobs[i].longestSetup(types)
+	for _, level := range jl.allLevels(types) {
+		us := longest(types, level)
+		domains, count := nb.layout.domainsOf(level)
+		for d := range count {
+			var in func(int) bool
+			if domains != nil {
+				in = func(n int) bool { return domains[n] == int32(d) }
+			}
+			s, u, blocks := nb.earliestMixed(i, types, t, us+setup, in)
+			if s == never {
+				continue
+			}
+			s += setup
+			// The round may use fewer types, or nodes that are nearer to each other.
+			spread := 0
+			var used []int16
+			for _, b := range blocks {
+				spread = jl.levels.Join(spread, int(blocks[0].Node), int(b.Node))
+				used = append(used, int16(nb.m.Classes[b.Class].Type))
+			}
+			if real := longest(used, spread); start == never || s+real < start+hold {
+				start, until, hold, at = s, u, real, blocks
+			}
+		}
+	}
+	return start, until, hold, at
+}
+
+// ownGPUs are GPUs of so many tasks of a relaxed job, on which it may go on without a setup as long as
+// nothing else takes them.
+type ownGPUs struct {
+	typ          int16
+	pool         int32
+	tasks, until int64
+}
+
+// stay places tasks of a round of relaxed job i, at most left, where the job ran before, and takes their
+// GPUs: those that end first. It returns no tasks, and takes nothing, where none can end by latest.
+func (nb *nodeBoard) stay(i int, ready, left, latest int64) (b Block, tasks, end int64) {
+	own := nb.own[i]
+	if len(own) == 0 {
+		return Block{}, 0, never
+	}
+	mj, j, ns := &nb.m.Jobs[i], &nb.jobs[i], nb.finder.nodes
+	best, start, end := -1, never, never
+	kept := own[:0]
+	for _, o := range own {
+		md := &mj.Modes[slices.IndexFunc(mj.Modes, func(md hare.Mode) bool { return md.Type == int(o.typ) })]
+		pool, tc := &nb.layout.pools[o.typ][o.pool], nb.capacities[nb.layout.column[o.typ]]
+		s := max(ready, o.until)
+		if tc[pool.gpus].minFree(o.until, s+md.ComputeUs) < j.gpus {
+			continue // others have taken the GPUs
+		}
+		kept = append(kept, o)
+		if ns.roomAt(j, o.typ, tc, o.pool, s, md.ComputeUs).room == 0 || ns.quotaRoom(j, o.typ, tc, s, md.ComputeUs) == 0 {
+			continue
+		}
+		if e := s + md.DurationUs(); e < end {
+			best, start, end = len(kept)-1, s, e
+		}
+	}
+	if nb.own[i] = kept; best < 0 || end > latest {
+		return Block{}, 0, never
+	}
+	o := &kept[best]
+	md := &mj.Modes[slices.IndexFunc(mj.Modes, func(md hare.Mode) bool { return md.Type == int(o.typ) })]
+	pool, tc := &nb.layout.pools[o.typ][o.pool], nb.capacities[nb.layout.column[o.typ]]
+	tasks = min(left, o.tasks, tc[pool.gpus].minFree(o.until, start+md.ComputeUs)/j.gpus,
+		ns.roomAt(j, o.typ, tc, o.pool, start, md.ComputeUs).room, ns.quotaRoom(j, o.typ, tc, start, md.ComputeUs))
+	b = Block{Class: pool.class, Node: pool.node, Width: int32(tasks * j.gpus), Tasks: 1, Rounds: 1, StartUs: start,
+		HoldUs: md.ComputeUs, LeadUs: start - o.until, Stays: true}
+	nb.layout.reserve(tc, j, o.typ, o.pool, int64(b.Width), b.StartUs, b.endUs(), b.LeadUs)
+	typ, at := o.typ, o.pool
+	if o.tasks -= tasks; o.tasks == 0 {
+		nb.own[i] = slices.Delete(kept, best, best+1)
+	}
+	nb.own[i] = append(nb.own[i], ownGPUs{typ, at, tasks, b.endUs()})
+	return b, tasks, end
+}
+
+// quotaLimits is what the quotas of a job leave for a round on several types.
+type quotaLimits struct {
+	layout *nodeLayout
+	tc     []typeCapacity // by quota of the job: the column in which the quota is
+	quotas []int32
+	free   []int64
+	taken  []int64
+	t      int64
+	next   int64 // when a quota next has more
+}
+
+// newQuotaLimits is for a round that holds GPUs of types within [t, t + hold).
+func (nb *nodeBoard) newQuotaLimits(j *annealJob, types []int16, t, hold int64) quotaLimits {
+	ql := quotaLimits{layout: nb.layout, t: t, next: never}
+	for _, q := range j.quotas {
+		for _, k := range types {
+			if !nb.m.Quotas[q].Types[k] {
+				continue
+			}
+			tc := nb.capacities[nb.layout.column[k]]
+			fn := tc[nb.layout.quota[q]]
+			ql.quotas, ql.tc = append(ql.quotas, q), append(ql.tc, tc)
+			ql.free, ql.taken = append(ql.free, fn.minFree(t, t+hold)), append(ql.taken, 0)
+			ql.next = min(ql.next, fn.nextIncrease(t))
+			break
+		}
+	}
+	return ql
+}
+
+// room returns how many GPUs of type k the quotas still leave.
+func (ql *quotaLimits) room(k int16) int64 {
+	room := never
+	for x, q := range ql.quotas {
+		if ql.layout.m.Quotas[q].Types[k] {
+			room = min(room, ql.free[x]-ql.taken[x])
+		}
+	}
+	return room
+}
+
+// take counts n GPUs of type k.
+func (ql *quotaLimits) take(k int16, n int64) {
+	for x, q := range ql.quotas {
+		if ql.layout.m.Quotas[q].Types[k] {
+			ql.taken[x] += n
+		}
+	}
+}
+
+// until returns the time until which what was taken fits into the quotas.
+func (ql *quotaLimits) until() int64 {
+	until := never
+	for x, q := range ql.quotas {
+		if ql.taken[x] > 0 {
+			fn := ql.tc[x][ql.layout.quota[q]]
+			until = min(until, fn.freeUntil(fn.index(ql.t), ql.taken[x]))
+		}
+	}
+	return until
 }

@@ -89,14 +89,3 @@ func staysAfterRunning(m *hare.Model, b jobBlock, g int, lanes []hare.Lane) bool
 	return b.Stays && len(lanes[g].Job) == 0 && b.takenFromUs() >= m.Jobs[b.job].RunsUntilUs &&
 		slices.Contains(m.Jobs[b.job].RunsOn, int32(g))
 }
-
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
-}

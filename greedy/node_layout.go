@@ -198,3 +198,253 @@ func (nl *nodeLayout) reserve(tc typeCapacity, j *annealJob, k int16, pool int32
 		}
 	}
 }
+
+// reserveBlocks takes the blocks of job j, which must fit, from the capacities by column.
+func (nl *nodeLayout) reserveBlocks(capacities []typeCapacity, j *annealJob, blocks []Block) {
+	for x := range blocks {
+		b := &blocks[x]
+		k := int16(nl.m.Classes[b.Class].Type)
+		nl.reserve(capacities[nl.column[k]], j, k, nl.poolOf(k, b), int64(b.Width), b.StartUs, b.endUs(), b.LeadUs)
+	}
+}
+
+// blockOf returns the block of a segment of a gang or rigid job.
+func (nl *nodeLayout) blockOf(s *segment) Block {
+	p := &nl.pools[s.typ][s.pool]
+	hold := (s.end - s.start) / s.rounds
+	return Block{Class: p.class, Node: p.node, Width: int32(s.width), Tasks: 1, Round: s.round, Rounds: s.rounds,
+		StartUs: s.start, PeriodUs: hold, HoldUs: hold, LeadUs: s.lead, Stays: s.stays}
+}
+
+// addRunningPlace fills in where a job runs at time 0, if this is on GPUs of a single type which stay in
+// service.
+func (nl *nodeLayout) addRunningPlace(j *annealJob, mj *hare.ModelJob) {
+	if j.setups == nil || len(mj.RunsOn) == 0 || int64(len(mj.RunsOn)) != j.width || mj.Rounds == 0 {
+		return
+	}
+	at := &runningPlace{typ: int16(nl.m.GPUs[mj.RunsOn[0]].Type), until: mj.RunsUntilUs}
+	for _, g := range mj.RunsOn {
+		gpu := &nl.m.GPUs[g]
+		place := gpu.Node
+		if nl.byClass {
+			place = gpu.Class
+		}
+		if int16(gpu.Type) != at.typ || nl.poolAt[gpu.Type][place] < 0 {
+			return
+		}
+		if nl.m.Levels != nil {
+			at.spread = nl.m.Levels.Join(at.spread, nl.m.GPUs[mj.RunsOn[0]].Node, gpu.Node)
+		}
+		pool := nl.poolAt[gpu.Type][place]
+		x := slices.IndexFunc(at.chosen, func(c nodeTasks) bool { return c.pool == pool })
+		if x < 0 {
+			x = len(at.chosen)
+			at.chosen = append(at.chosen, nodeTasks{pool: pool})
+		}
+		at.chosen[x].tasks++
+	}
+	for x := range at.chosen {
+		at.chosen[x].tasks /= int32(j.gpus)
+	}
+	j.runs = at
+}
+
+// domainsOf returns the domain of each node at a level, and their number; nil stands for one
+// domain of all nodes.
+func (nl *nodeLayout) domainsOf(level int) (domains []int32, count int) {
+	lv := nl.m.Levels
+	if lv == nil || level == lv.Any() {
+		return nil, 1
+	}
+	return nl.domains[level], lv.Domains(level)
+}
+
+// addDomains finds the domains of the nodes.
+func (nl *nodeLayout) addDomains() {
+	if nl.m.Levels == nil {
+		return
+	}
+	for level := range nl.m.Levels.Any() {
+		at := make([]int32, len(nl.m.Nodes))
+		for n := range at {
+			at[n] = int32(nl.m.Levels.Domain(level, n))
+		}
+		nl.domains = append(nl.domains, at)
+	}
+}
+
+// stepsOf turns the steps of a model into a step function.
+func stepsOf(steps []hare.Step) stepFunction {
+	var fn stepFunction
+	for _, s := range steps {
+		fn = append(fn, step{s.FromUs, s.Count})
+	}
+	return fn
+}
+
+// freeBeside returns what work that runs at time 0 leaves of a resource of a node. held is
+// sorted by end.
+func freeBeside(limit int64, held []hare.Held, of func(*hare.Held) int64) stepFunction {
+	free := limit
+	for i := range held {
+		free -= of(&held[i])
+	}
+	fn := stepFunction{{0, free}}
+	for i := range held {
+		if free += of(&held[i]); of(&held[i]) == 0 {
+			continue
+		}
+		if last := &fn[len(fn)-1]; last.from == held[i].UntilUs {
+			last.free = free
+			continue
+		}
+		fn = append(fn, step{held[i].UntilUs, free})
+	}
+	return fn
+}
+
+// couple puts the columns of two types together.
+func (nl *nodeLayout) couple(a, b int) {
+	from, to := nl.column[a], nl.column[b]
+	if from == to {
+		return
+	}
+	nl.coupled = true
+	from, to = max(from, to), min(from, to)
+	for k := range nl.column {
+		if nl.column[k] == from {
+			nl.column[k] = to
+		}
+	}
+}
+
+// coupleByQuotas puts the types together that a quota counts and that its jobs may use.
+func (nl *nodeLayout) coupleByQuotas() {
+	first := make([]int, len(nl.m.Quotas))
+	for q := range first {
+		first[q] = -1
+	}
+	for i := range nl.m.Jobs {
+		j := &nl.m.Jobs[i]
+		for _, q := range j.Quotas {
+			for _, k := range typesOf(j) {
+				if !nl.m.Quotas[q].Types[k] {
+					continue
+				}
+				if first[q] < 0 {
+					first[q] = k
+				}
+				nl.couple(first[q], k)
+			}
+		}
+	}
+	nl.quota = make([]int32, len(first))
+	for q := range first {
+		if nl.quota[q] = -1; first[q] >= 0 {
+			nl.quota[q] = int32(first[q])
+		}
+	}
+}
+
+// addQuotas adds the step functions of the quotas: what running work leaves of them, and
+// nothing while running work exceeds a quota.
+func (nl *nodeLayout) addQuotas() {
+	for q, k := range nl.quota {
+		if k < 0 {
+			continue
+		}
+		quota := &nl.m.Quotas[q]
+		fn := stepFunction{{0, quota.GPUs}}
+		if len(quota.Running) > 0 {
+			fn = fn[:0]
+		}
+		for _, s := range quota.Running {
+			free := max(0, quota.GPUs-s.Count)
+			if n := len(fn); n == 0 || fn[n-1].free != free {
+				fn = append(fn, step{s.FromUs, free})
+			}
+		}
+		nl.quota[q] = nl.add(nl.column[k], fn)
+	}
+}
+
+// addClasses adds the classes of GPUs in place of nodes, where nodes do not matter.
+func (nl *nodeLayout) addClasses() {
+	nl.widest = 1 // a task has one GPU
+	for c := range nl.m.Classes {
+		class := &nl.m.Classes[c]
+		if len(class.Windows) == 0 {
+			continue
+		}
+		k, free := class.Type, fullyBusy()
+		for _, w := range class.Windows {
+			free.add(w.StartUs, w.EndUs, int32(len(class.GPUs)))
+		}
+		var fn stepFunction
+		for n := range free.steps() {
+			fn = append(fn, step{free.time(n), int64(free.count(n))})
+		}
+		nl.poolAt[k][c] = int32(len(nl.pools[k]))
+		nl.all[k] = append(nl.all[k], int32(len(nl.pools[k])))
+		nl.pools[k] = append(nl.pools[k], nodeGPUs{class: int32(c), kind: int32(c), most: int64(len(class.GPUs)),
+			gpus: nl.add(nl.column[k], fn), cpus: -1, memory: -1})
+	}
+}
+
+// poolOf returns the pool of type k in which a block is.
+func (nl *nodeLayout) poolOf(k int16, b *Block) int32 {
+	if nl.byClass {
+		return nl.poolAt[k][b.Class]
+	}
+	return nl.poolAt[k][b.Node]
+}
+
+// addOpen finds when reservations let the jobs of each set use each node.
+func (nl *nodeLayout) addOpen() {
+	m := nl.m
+	nl.open = make([][]stepFunction, len(m.Sets))
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		if j.Set < 0 || len(m.Sets[j.Set].Closed) == 0 || nl.open[j.Set] != nil {
+			continue
+		}
+		nl.open[j.Set] = make([]stepFunction, len(m.Nodes))
+		for k := range m.Kinds {
+			closed := m.Closed(&m.Kinds[k], j)
+			if len(closed) == 0 {
+				continue
+			}
+			fn := stepFunction{{0, 1}}
+			for _, w := range closed {
+				if w.StartUs == 0 {
+					fn = fn[:0]
+				}
+				fn = append(fn, step{w.StartUs, 0}, step{w.EndUs, 1})
+			}
+			for _, n := range m.Kinds[k].Nodes {
+				nl.open[j.Set][n] = fn
+			}
+		}
+	}
+}
+
+// openTo returns when the jobs of a set may use a node; nil means always.
+func (nl *nodeLayout) openTo(set int, node int32) stepFunction {
+	if set < 0 || nl.open[set] == nil {
+		return nil
+	}
+	return nl.open[set][node]
+}
+
+// typesOf lists the types on which a job may run in some shape.
+func typesOf(j *hare.ModelJob) (types []int) {
+	for _, md := range j.Modes {
+		types = append(types, md.Type)
+	}
+	for s := range j.Shapes {
+		for _, md := range j.Shapes[s].Modes {
+			types = append(types, md.Type)
+		}
+	}
+	return types
+}

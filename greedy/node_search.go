@@ -20,8 +20,6 @@ const (
 	// of them.
 	nodesPerPlacement = 8
 	placementNodes    = 64
-	// nodePatience is the patience of the annealing on nodes.
-	nodePatience = 0.05
 )
 
 // nodeSearch searches where nodes matter. Gang and rigid jobs are annealed on the sums of the
@@ -272,7 +270,7 @@ func (ns *nodeSearch) searchKeys(jobs []int, share float64) {
 	}
 	for i := range ns.m.Jobs {
 		if !searched[i] {
-			ns.layout.reservePlan(ks.empty, ns.m, ns.cfg.shaped, ns.best, i)
+			reservePlan(ns.layout, ks.empty, ns.m, ns.cfg.shaped, ns.best, i)
 		}
 	}
 	ks.held, ks.searched = ns.best, searched
@@ -361,7 +359,7 @@ func (ks *nodeKeys) decode() *Plan {
 		}
 	}
 	if ks.after != nil {
-		ks.after.sortItems(ks.order)
+		sortAfter(ks.after, ks.order)
 	} else {
 		sortItems(ks.order)
 	}
@@ -459,4 +457,24 @@ func keysOfProgress(progress []hare.Point, items, rounds int64) []float64 {
 		keys[r] = advanceTo(progress, &at, float64(r)+0.5)
 	}
 	return keys
+}
+
+// reservePlan takes the blocks of job i in a plan from the capacities by column. m is the model in the shapes
+// of the plan, and shaped that with all shapes, or nil.
+func reservePlan(nl *nodeLayout, capacities []typeCapacity, m, shaped *hare.Model, p *Plan, i int) {
+	first := newAnnealJob(m, i)
+	c := p.change(i)
+	if shaped == nil || c.Round == 0 {
+		nl.reserveBlocks(capacities, &first, p.Jobs[i])
+		return
+	}
+	then := first
+	then.gpus = shaped.Jobs[i].Shapes[c.Shape].GPUs
+	for x := range p.Jobs[i] {
+		j := &first
+		if p.Jobs[i][x].Round >= c.Round {
+			j = &then
+		}
+		nl.reserveBlocks(capacities, j, p.Jobs[i][x:x+1])
+	}
 }

@@ -33,21 +33,6 @@ func makespanOf(ends []int64) hare.Amount {
 	return hare.Product(1e6, last)
 }
 
-// Value returns the value of the objective, exactly. Jobs that are fixed count for the
-// makespan and not for sums (Constant).
-func (p *Plan) Value(m *hare.Model) hare.Amount {
-	if isMakespan(m) {
-		return makespanOf(p.EndUs)
-	}
-	var sum hare.Amount
-	for i := range m.Jobs {
-		if !isFixed(&m.Jobs[i]) {
-			sum = sum.Add(costAt(&m.Jobs[i], p.EndUs[i]))
-		}
-	}
-	return sum
-}
-
 // Constant returns what the jobs that end with the work that runs at time 0 add to the sum
 // that is the objective, and whether there are such jobs. Under makespan there is no constant.
 func Constant(m *hare.Model) (constant hare.Amount, ok bool) {

@@ -71,7 +71,7 @@ func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item 
 		}
 	}
 	if after != nil {
-		after.sortItems(items)
+		sortAfter(after, items)
 		return items
 	}
 	sortItems(items)
@@ -88,6 +88,26 @@ func compareItems(a, b Item) int {
 		return c
 	}
 	return cmp.Compare(a.Round, b.Round)
+}
+
+// sortAfter sorts items by key and puts all items of a job before those of the jobs that wait
+// for it. It takes O(n log n).
+func sortAfter(d *dependencies, items []Item) {
+	first := slices.Repeat([]float64{math.Inf(1)}, len(d.position))
+	for x := range items {
+		first[items[x].Job] = min(first[items[x].Job], items[x].Key)
+	}
+	d.inherit(first)
+	for x := range items {
+		it := &items[x]
+		for _, s := range d.successors[it.Job] {
+			it.Key = min(it.Key, first[s.Job])
+		}
+	}
+	slices.SortFunc(items, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(d.position[a.Job], d.position[b.Job]),
+			cmp.Compare(a.Round, b.Round))
+	})
 }
 
 // smithRatio returns Smith's ratio: the least GPU-time of a job over its weight.
@@ -125,3 +145,6 @@ func advanceTo(pts []hare.Point, at *int, rounds float64) float64 {
 	}
 	return a.TimeUs + (b.TimeUs-a.TimeUs)*max(0, rounds-a.Rounds)/(b.Rounds-a.Rounds)
 }
+
+// checkEvery is the number of items between two checks of the context.
+const checkEvery = 256

@@ -10,28 +10,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Block is Width GPUs of a class side by side, each with Tasks tasks of each of Rounds
-// rounds from Round on. Round Round+i starts at StartUs + i·PeriodUs and holds each GPU
-// for HoldUs. The GPUs of a relaxed job are held for the compute time only.
-//
-// Where nodes matter (hare.Model.Placed), all GPUs of a block are on node Node and of one
-// type, Width is a multiple of the GPUs of a task, and Class only says which type: the GPUs
-// may be of several classes of this type.
-type Block struct {
-	Class, Node, Width, Tasks                int32
-	Round, Rounds, StartUs, PeriodUs, HoldUs int64
-	// LeadUs is for how long before StartUs the GPUs are held: for their setup, or, where the job
-	// stays on GPUs that it had before, from the end there on.
-	LeadUs int64
-	Stays  bool
-}
-
-// takenFromUs returns the time from which the block holds its GPUs.
-func (b *Block) takenFromUs() int64 { return b.StartUs - b.LeadUs }
-
-// endUs returns the time at which the block releases its GPUs.
-func (b *Block) endUs() int64 { return b.StartUs + (b.Rounds-1)*b.PeriodUs + b.HoldUs }
-
 // Plan is a feasible schedule of classes: it does not name single GPUs.
 type Plan struct {
 	Jobs  [][]Block // by job, in order of rounds
@@ -115,3 +93,18 @@ const (
 	EarliestFinish    Rule = "earliest_finish"    // the GPU on which the task ends first
 	Insertion         Rule = "insertion"          // like EarliestFinish, idle gaps included
 )
+
+// Value returns the value of the objective, exactly. Jobs that are fixed count for the
+// makespan and not for sums (Constant).
+func (p *Plan) Value(m *hare.Model) hare.Amount {
+	if isMakespan(m) {
+		return makespanOf(p.EndUs)
+	}
+	var sum hare.Amount
+	for i := range m.Jobs {
+		if !isFixed(&m.Jobs[i]) {
+			sum = sum.Add(costAt(&m.Jobs[i], p.EndUs[i]))
+		}
+	}
+	return sum
+}

@@ -50,7 +50,7 @@ func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hi
 		rank := slices.Clone(ranks[0])
 		for i := range ap.jobs {
 			if h := &hints[ap.jobs[i].index]; h.Types != nil {
-				rank[i], hinted[i] = float64(h.StartUs), ap.jobs[i].hinted(h)
+				rank[i], hinted[i] = float64(h.StartUs), hintedPlan(&ap.jobs[i], h)
 			}
 		}
 		try(orderBy(rank), func(i int32, try func(jobPlan) bool) {
@@ -130,9 +130,9 @@ func (ls *listScheduler) somePlans(i int32, try func(jobPlan) bool) {
 	}
 }
 
-// hinted is the plan of a job on the types of a hint, with n = 0 where the job has no
+// hintedPlan is the plan of a job on the types of a hint, with n = 0 where the job has no
 // place on them.
-func (aj *annealJob) hinted(h *Hint) jobPlan {
+func hintedPlan(aj *annealJob, h *Hint) jobPlan {
 	var types []int16
 	for _, t := range h.Types {
 		k := int16(t)

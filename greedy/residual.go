@@ -389,3 +389,43 @@ func (res *residual) placeJob(i int, out []Block) (blocks []Block, end int64, ok
 	}
 	return out, end, ok
 }
+
+// placeTail places the rounds of job i from round on early; the rounds before are at
+// kept, which the residual capacity holds. It returns false, with kept still reserved,
+// if there is no place.
+func (res *residual) placeTail(i int, round int64, kept []Block) (blocks []Block, end int64, ok bool) {
+	j := &res.m.Jobs[i]
+	end = j.ReleaseUs
+	for x := range kept {
+		e := kept[x].endUs()
+		if j.Sync == hare.Relaxed {
+			for k := range j.Modes {
+				if j.Modes[k].Type == res.m.Classes[kept[x].Class].Type {
+					e += j.Modes[k].SyncUs
+				}
+			}
+		}
+		end = max(end, e)
+	}
+	blocks = kept
+	if j.Sync == hare.Relaxed {
+		for r := round; r < j.Rounds; r++ {
+			if end, ok = res.placeRound(j, r, end, &blocks); !ok {
+				res.rollback(len(kept), &blocks)
+				return nil, 0, false
+			}
+		}
+		return blocks, end, true
+	}
+	rest := *j
+	rest.Rounds -= round
+	var more []Block
+	if end, ok = res.placeGang(&rest, end, &more); !ok {
+		return nil, 0, false
+	}
+	for _, x := range more {
+		x.Round += round
+		blocks = append(blocks, x)
+	}
+	return blocks, end, true
+}

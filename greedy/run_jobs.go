@@ -71,3 +71,12 @@ func Entries(m *hare.Model) int64 {
 	}
 	return n
 }
+
+// nodeTaskLimit limits the product of tasks that are placed one by one and nodes, since each
+// placement looks at all nodes that might serve.
+const nodeTaskLimit = 400_000_000
+
+// nodeRunJobs marks the relaxed jobs that are placed as runs on nodes.
+func nodeRunJobs(m *hare.Model) []bool {
+	return bigJobs(m, min(maxTasksByRound, nodeTaskLimit/max(1, int64(len(m.Nodes)))))
+}

@@ -121,7 +121,7 @@ func (ss *staySearch) place(ctx context.Context, st *stayState) *Plan {
 		items[x].Key = st.rank[items[x].Job]
 	}
 	if hasAfter(ss.m) {
-		dependenciesOf(ss.m).sortItems(items)
+		sortAfter(dependenciesOf(ss.m), items)
 	} else {
 		sortItems(items)
 	}

@@ -6,12 +6,6 @@ import (
 	"slices"
 )
 
-// nodeTasks are tasks of a round on one node.
-type nodeTasks struct {
-	pool  int32 // the index in nodeLayout.pools
-	tasks int32
-}
-
 // nodeRoom is the room for tasks of one job on a node at a start.
 type nodeRoom struct {
 	room int64 // the tasks, at most those of the job
@@ -418,4 +412,146 @@ func (ns *nodeSlots) freeUntil(j *annealJob, k int16, tc typeCapacity, p int32, 
 		until = min(until, open.freeUntil(open.index(t), 1))
 	}
 	return until
+}
+
+// earliestTogether returns the earliest start ≥ from at which width GPUs of type k are free
+// for hold in sum, and in the quotas of job j.
+func (ns *nodeSlots) earliestTogether(j *annealJob, k int16, tc typeCapacity, from, hold, width int64) int64 {
+	for {
+		t := ns.layout.earliestSum(k, tc, from, hold, width)
+		if len(j.quotas) == 0 {
+			return t
+		}
+		for _, q := range j.quotas {
+			if t != never && ns.layout.m.Quotas[q].Types[k] {
+				if t, _ = tc[ns.layout.quota[q]].earliest(t+ns.lead, hold-ns.lead, width); t != never {
+					t -= ns.lead
+				}
+			}
+		}
+		if t == from || t == never {
+			return t
+		}
+		from = t
+	}
+}
+
+// quotaUntil returns the time until which the quotas of job j have width GPUs from t on.
+func (ns *nodeSlots) quotaUntil(j *annealJob, k int16, tc typeCapacity, width, t int64) int64 {
+	until := never
+	for _, q := range j.quotas {
+		if ns.layout.m.Quotas[q].Types[k] {
+			fn := tc[ns.layout.quota[q]]
+			until = min(until, fn.freeUntil(fn.index(t), width))
+		}
+	}
+	return until
+}
+
+// quotaRoom returns how many tasks of job j fit into its quotas on type k over a block.
+func (ns *nodeSlots) quotaRoom(j *annealJob, k int16, tc typeCapacity, t, hold int64) int64 {
+	room := j.tasks
+	for _, q := range j.quotas {
+		if ns.layout.m.Quotas[q].Types[k] {
+			room = min(room, tc[ns.layout.quota[q]].minFree(t+ns.lead, t+hold)/j.gpus)
+		}
+	}
+	return room
+}
+
+// earliestWithin is earliest for tasks that are in one domain of a level.
+func (ns *nodeSlots) earliestWithin(j *annealJob, k int16, level int, tc typeCapacity, from, hold, stay int64) int64 {
+	var count int
+	if ns.domains, count = ns.layout.domainsOf(level); ns.domains != nil {
+		if len(ns.totals) < count {
+			ns.totals = make([]int64, count)
+		}
+		clear(ns.totals)
+	}
+	t := ns.earliest(j, k, tc, from, hold, stay)
+	ns.domains = nil
+	return t
+}
+
+// addRoom adds room to the domain of a node. It returns the change of the tasks that find room in
+// full domains, those with room for all tasks, where each counts for just these.
+func (ns *nodeSlots) addRoom(node int32, room, tasks int64) int64 {
+	d := ns.domains[node]
+	before := ns.totals[d]
+	ns.totals[d] += room
+	switch after := ns.totals[d]; {
+	case before < tasks && after >= tasks:
+		return tasks
+	case before >= tasks && after < tasks:
+		return -tasks
+	}
+	return 0
+}
+
+// fullestDomain returns the domain with the least room among those with room for all tasks.
+func (ns *nodeSlots) fullestDomain(tasks int64) int32 {
+	best := int32(-1)
+	for d, room := range ns.totals {
+		if room >= tasks && (best < 0 || room < ns.totals[best]) {
+			best = int32(d)
+		}
+	}
+	return best
+}
+
+// spread returns the finest level that holds the chosen nodes of a type in one domain.
+func (ns *nodeSlots) spread(jl *jobLevels, k int16) int {
+	level, pools := 0, ns.layout.pools[k]
+	for _, c := range ns.chosen[1:] {
+		level = jl.levels.Join(level, int(pools[ns.chosen[0].pool].node), int(pools[c.pool].node))
+	}
+	return level
+}
+
+// growth says that the room at a position in the list of pools may grow at a time.
+type growth struct {
+	time int64
+	at   int32
+}
+
+// growthHeap is a binary heap of growths by time.
+type growthHeap []growth
+
+func (gh growthHeap) init() {
+	for i := len(gh)/2 - 1; i >= 0; i-- {
+		gh.down(i)
+	}
+}
+
+func (gh growthHeap) down(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(gh) {
+			return
+		}
+		if c+1 < len(gh) && gh[c+1].time < gh[c].time {
+			c++
+		}
+		if gh[i].time <= gh[c].time {
+			return
+		}
+		gh[i], gh[c] = gh[c], gh[i]
+		i = c
+	}
+}
+
+func (gh *growthHeap) push(g growth) {
+	*gh = append(*gh, g)
+	h := *gh
+	for i := len(h) - 1; i > 0 && h[i].time < h[(i-1)/2].time; i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+}
+
+func (gh *growthHeap) pop() {
+	h := *gh
+	last := len(h) - 1
+	h[0] = h[last]
+	*gh = h[:last]
+	gh.down(0)
 }
