@@ -216,24 +216,15 @@ func (av *availability) placeRuns(i int, big []bool) (blocks []Block, end int64,
 // profile returns the free GPUs of class c after everything that is placed on them.
 func (av *availability) profile(c int32) *profile {
 	p := fullyBusy()
-	step := func(t int64, free int) {
-		last := len(p.times) - 1
-		switch {
-		case p.times[last] == t:
-			p.free[last] = int32(free)
-		case p.free[last] != int32(free):
-			p.times, p.free, p.split = append(p.times, t), append(p.free, int32(free)), last+2
-		}
-	}
 	free := av.free[c]
 	for _, w := range av.windows[c] {
 		n, _ := slices.BinarySearch(free, w.StartUs+1)
-		step(w.StartUs, n)
+		p.appendStep(w.StartUs, int32(n))
 		for ; n < len(free) && free[n] < w.EndUs; n++ {
-			step(free[n], n+1)
+			p.appendStep(free[n], int32(n+1))
 		}
 		if w.EndUs != hare.Forever {
-			step(w.EndUs, 0)
+			p.appendStep(w.EndUs, 0)
 		}
 	}
 	return p

@@ -60,12 +60,12 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 		if nb.finder.nodes.earliest(&task, k, empty, from, hold, 0) != never {
 			windowed = true
 		}
-		room := hare.MostRoom(m.TaskRoom(j, md.Type))
+		atOnce := hare.MostRoom(m.TaskRoom(j, md.Type))
 		if nb.jobs[i].levels != nil {
-			room = m.LevelRoom(j, []int{md.Type}, j.Within)
+			atOnce = m.LevelRoom(j, []int{md.Type}, j.Within)
 		}
-		most = max(most, room)
-		together += room
+		most = max(most, atOnce)
+		together += atOnce
 		if nb.jobs[i].levels != nil {
 			rounds := int64(1)
 			if j.Sync == hare.Rigid {

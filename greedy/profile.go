@@ -34,6 +34,18 @@ func newProfile(c *hare.Class) *profile {
 	return pr
 }
 
+// appendStep says that free GPUs are free from t on. t is not before the last step, and the profile must not have been
+// changed by add.
+func (pr *profile) appendStep(t int64, free int32) {
+	last := len(pr.times) - 1
+	switch {
+	case pr.times[last] == t:
+		pr.free[last] = free
+	case pr.free[last] != free:
+		pr.times, pr.free, pr.split = append(pr.times, t), append(pr.free, free), last+2
+	}
+}
+
 func (pr *profile) copyFrom(q *profile) {
 	pr.times = append(pr.times[:0], q.times...)
 	pr.free = append(pr.free[:0], q.free...)
