@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // allocation says how GPUs share a round: gpus[k] GPUs of mode k do each[k] tasks each,
@@ -105,7 +106,7 @@ func (al *allocator) cheapest(free []int64) *allocation {
 // and among these one of few GPUs.
 func (al *allocator) fastest() *allocation {
 	k := al.j.Tasks
-	high := never
+	high := room.Never
 	for i := range al.have {
 		if n := al.have[i]; n > 0 {
 			high = min(high, (k+n-1)/n*al.j.Modes[i].ComputeUs+al.j.Modes[i].SyncUs)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // AnnealingChains is the number of Markov chains that start from the same state, if the
@@ -49,7 +50,7 @@ func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pla
 
 // setIncumbent makes a plan the one to be improved.
 func (an *annealing) setIncumbent(p *Plan) {
-	an.value, an.tie, an.hasValue = p.Value(an.p.m), sumOfEnds(an.p.m, p.EndUs), true
+	an.value, an.tie, an.hasValue = p.Value(an.p.m), room.SumOfEnds(an.p.m, p.EndUs), true
 }
 
 func newAnnealing(ap *annealProblem, cfg *ImproveConfig) *annealing {
@@ -97,10 +98,10 @@ type annealing struct {
 	hasValue bool         // whether there is an incumbent
 	// key and plan are the best state found. Both are nil until there is one.
 	key  []int64
-	plan []jobPlan
+	plan []room.JobPlan
 	// firstOrder and firstPlan are a state to begin with; nil without one.
 	firstOrder []int32
-	firstPlan  []jobPlan
+	firstPlan  []room.JobPlan
 	improved   bool     // whether the best state found is better than start
 	decoder    *decoder // has decoded the best state last, unless stale
 	stale      bool
@@ -110,14 +111,14 @@ type annealing struct {
 func (an *annealing) exactValue(end []int64) hare.Amount {
 	p := an.p
 	if p.makespan {
-		return makespanOf(p.endsWith(end))
+		return room.MakespanOf(p.endsWith(end))
 	}
 	var v hare.Amount
 	for i := range p.jobs {
-		v = v.Add(costAt(&p.m.Jobs[p.jobs[i].index], end[i]))
+		v = v.Add(room.CostAt(&p.m.Jobs[p.jobs[i].Index], end[i]))
 	}
 	for _, i := range p.fixed {
-		v = v.Add(costAt(&p.m.Jobs[i], p.start.EndUs[i]))
+		v = v.Add(room.CostAt(&p.m.Jobs[i], p.start.EndUs[i]))
 	}
 	return v
 }
@@ -127,7 +128,7 @@ func (an *annealing) exactValue(end []int64) hare.Amount {
 func (ap *annealProblem) endsWith(end []int64) []int64 {
 	ends := make([]int64, len(ap.m.Jobs))
 	for i := range ap.jobs {
-		ends[ap.jobs[i].index] = end[i]
+		ends[ap.jobs[i].Index] = end[i]
 	}
 	for _, i := range ap.fixed {
 		ends[i] = ap.start.EndUs[i]
@@ -143,7 +144,7 @@ func (ap *annealProblem) endsWith(end []int64) []int64 {
 func (an *annealing) improveIncumbent(v hare.Amount, end []int64) bool {
 	tie := 0.0
 	if an.p.makespan {
-		tie = sumOfEnds(an.p.m, an.p.endsWith(end))
+		tie = room.SumOfEnds(an.p.m, an.p.endsWith(end))
 	}
 	if order := v.Cmp(an.value); an.hasValue && (order > 0 || order == 0 && tie >= an.tie) {
 		return false
@@ -168,7 +169,7 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 	defer func() { an.decoder.stopped = nil }()
 	best := math.Inf(1)
 	var bestExact hare.Amount
-	keep := func(order []int32, plans []jobPlan) {
+	keep := func(order []int32, plans []room.JobPlan) {
 		an.stale = true
 		key := keysOf(order)
 		if !an.decoder.decode(key, plans) {
@@ -201,7 +202,7 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 		}
 		most = min(each*int64(len(p.jobs)), an.cfg.Moves) // the same for each limit
 	}
-	plans := make([]jobPlan, len(p.jobs))
+	plans := make([]room.JobPlan, len(p.jobs))
 	lambdas := []float64{0.9, 1, 0.8}
 	if p.price == nil {
 		lambdas = []float64{0}
@@ -238,7 +239,7 @@ func (an *annealing) runChains(ctx context.Context) {
 }
 
 // start gives n chains a state and generators of their own.
-func (an *annealing) start(n int, stage int64, key []int64, plan []jobPlan) {
+func (an *annealing) start(n int, stage int64, key []int64, plan []room.JobPlan) {
 	an.before, an.walkers = an.stats(), nil
 	for i := range n {
 		r := rand.New(rand.NewPCG(uint64(an.cfg.Seed), uint64(stage)<<32|uint64(i)+1))
@@ -296,12 +297,12 @@ func (ap *annealProblem) wide() bool {
 	sum := 0.0
 	for i := range ap.jobs {
 		widest := int64(1)
-		for k, dur := range ap.jobs[i].dur {
+		for k, dur := range ap.jobs[i].Dur {
 			if dur > 0 {
 				widest = max(widest, size[k])
 			}
 		}
-		sum += float64(ap.jobs[i].width) / float64(widest)
+		sum += float64(ap.jobs[i].Width) / float64(widest)
 	}
 	return sum >= wideShare*float64(len(ap.jobs))
 }
@@ -504,7 +505,7 @@ type tempering struct {
 }
 
 // newTempering gives all replicas a state.
-func (an *annealing) newTempering(key []int64, plan []jobPlan) *tempering {
+func (an *annealing) newTempering(key []int64, plan []room.JobPlan) *tempering {
 	an.start(replicas, 0, key, plan)
 	t := &tempering{walkers: an.walkers, r: rand.New(rand.NewPCG(uint64(an.cfg.Seed), 1<<63))}
 	hottest, coldest := an.temperatures()

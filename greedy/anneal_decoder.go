@@ -1,6 +1,7 @@
 package greedy
 
 import (
+	"github.com/hare-sched/hare/greedy/room"
 	"math"
 	"slices"
 	"sort"
@@ -23,15 +24,15 @@ type entry struct {
 // stand in the whole order.
 type decoder struct {
 	p        *annealProblem
-	finder   *slotFinder
+	finder   *room.Finder
 	key      []int64
-	plan     []jobPlan
-	segments [][]segment
+	plan     []room.JobPlan
+	segments [][]room.Segment
 	end      []int64
 	seq      [][]entry // by type
 
-	snapshots     []typeCapacity // element 0 is not used
-	snapshotType  []int16        // by snapshot
+	snapshots     []room.Capacity // element 0 is not used
+	snapshotType  []int16         // by snapshot
 	freeSnapshots [][]int32
 	// snapshotInterval is the number of jobs between two snapshots, by type.
 	snapshotInterval []int
@@ -44,14 +45,14 @@ type decoder struct {
 	undoLog    []undoEntry
 	dirty      []dirtyRange // by type
 	touched    []int16
-	active     []int16        // the types that the trial still decodes
-	capacities []typeCapacity // by type, up to the entry that is decoded next
+	active     []int16         // the types that the trial still decodes
+	capacities []room.Capacity // by type, up to the entry that is decoded next
 	// changed lists the jobs that the trial places elsewhere; the next fields hold for these
 	// jobs.
 	changed     []int32
 	trialOf     []int64
 	trial       int64
-	newSegments [][]segment
+	newSegments [][]room.Segment
 	newEnd      []int64
 
 	stopped func() bool // ends decode early; nil means that nothing does
@@ -59,22 +60,22 @@ type decoder struct {
 
 func newDecoder(ap *annealProblem) *decoder {
 	n, types := len(ap.jobs), len(ap.empty)
-	dec := &decoder{p: ap, finder: ap.newFinder(), key: make([]int64, n), plan: make([]jobPlan, n),
-		segments: make([][]segment, n),
-		end:      make([]int64, n), seq: make([][]entry, types), snapshots: make([]typeCapacity, 1),
+	dec := &decoder{p: ap, finder: ap.newFinder(), key: make([]int64, n), plan: make([]room.JobPlan, n),
+		segments: make([][]room.Segment, n),
+		end:      make([]int64, n), seq: make([][]entry, types), snapshots: make([]room.Capacity, 1),
 		snapshotType:  make([]int16, 1),
 		freeSnapshots: make([][]int32, types), snapshotInterval: make([]int, types), dirty: make([]dirtyRange, types),
-		abortAbove: math.Inf(1), trialOf: make([]int64, n), newSegments: make([][]segment, n), newEnd: make([]int64,
+		abortAbove: math.Inf(1), trialOf: make([]int64, n), newSegments: make([][]room.Segment, n), newEnd: make([]int64,
 			n)}
 	for k := range ap.empty {
-		dec.capacities = append(dec.capacities, newTypeCapacity(ap.empty[k]))
+		dec.capacities = append(dec.capacities, room.NewCapacity(ap.empty[k]))
 	}
 	return dec
 }
 
 // load replaces the state by keys and plans, decodes all of it and prepares for trials. It
 // returns false if a job finds no place; the state must then not be used.
-func (dec *decoder) load(key []int64, plan []jobPlan) bool {
+func (dec *decoder) load(key []int64, plan []room.JobPlan) bool {
 	if !dec.decode(key, plan) {
 		return false
 	}
@@ -86,7 +87,7 @@ func (dec *decoder) load(key []int64, plan []jobPlan) bool {
 }
 
 // decode is load without trials to come. It returns false if it is stopped.
-func (dec *decoder) decode(key []int64, plan []jobPlan) bool {
+func (dec *decoder) decode(key []int64, plan []room.JobPlan) bool {
 	copy(dec.key, key)
 	copy(dec.plan, plan)
 	dec.trial++
@@ -95,19 +96,19 @@ func (dec *decoder) decode(key []int64, plan []jobPlan) bool {
 			dec.freeSnapshot(e.snapshot)
 		}
 		dec.seq[k] = dec.seq[k][:0]
-		dec.capacities[k].copyFrom(dec.p.empty[k])
-		dec.finder.forget(int16(k))
+		dec.capacities[k].CopyFrom(dec.p.empty[k])
+		dec.finder.Forget(int16(k))
 	}
 	for n, j := range dec.order() {
 		if n%checkEvery == 0 && dec.stopped != nil && dec.stopped() {
 			return false
 		}
-		end, ok := dec.finder.placeFrom(dec.form(j), dec.readyAt(j), &dec.plan[j], dec.capacities)
+		end, ok := dec.finder.PlaceFrom(dec.form(j), dec.readyAt(j), &dec.plan[j], dec.capacities)
 		if !ok {
 			return false
 		}
 		dec.end[j] = end
-		dec.segments[j] = append(dec.segments[j][:0], dec.finder.segments...)
+		dec.segments[j] = append(dec.segments[j][:0], dec.finder.Segments...)
 		for _, k := range dec.p.columns(&dec.plan[j]) {
 			dec.reserve(k, j, dec.segments[j])
 			dec.seq[k] = append(dec.seq[k], entry{job: j})
@@ -145,7 +146,7 @@ func (dec *decoder) value() float64 {
 	v := 0.0
 	last := int64(0)
 	for i := range dec.p.jobs {
-		v += dec.p.jobs[i].cost(dec.end[i])
+		v += dec.p.jobs[i].Cost(dec.end[i])
 		last = max(last, dec.end[i])
 	}
 	if dec.p.makespan {
@@ -155,22 +156,22 @@ func (dec *decoder) value() float64 {
 }
 
 // form returns job j in the shape of its plan.
-func (dec *decoder) form(j int32) *annealJob { return dec.p.jobs[j].form(dec.plan[j].shape) }
+func (dec *decoder) form(j int32) *room.Job { return dec.p.jobs[j].Form(dec.plan[j].Shape) }
 
 // reserve takes the GPUs of those segments of job j that lie on type k.
-func (dec *decoder) reserve(k int16, j int32, segments []segment) {
+func (dec *decoder) reserve(k int16, j int32, segments []room.Segment) {
 	if nl := dec.p.nodes; nl != nil {
 		for i := range segments {
-			if x := &segments[i]; nl.column[x.typ] == k {
-				nl.reserve(dec.capacities[k], dec.p.jobs[j].form(x.shape), x.typ, x.pool, x.width, x.start, x.end, x.lead)
+			if x := &segments[i]; nl.Column[x.Type] == k {
+				nl.Reserve(dec.capacities[k], dec.p.jobs[j].Form(x.Shape), x.Type, x.Pool, x.Width, x.Start, x.End, x.Lead)
 			}
 		}
 		return
 	}
 	for i := range segments {
-		if x := &segments[i]; x.typ == k {
-			s := &dec.capacities[k][x.pool]
-			s.reserve(s.index(x.start), x.start, x.end, x.width)
+		if x := &segments[i]; x.Type == k {
+			s := &dec.capacities[k][x.Pool]
+			s.Reserve(s.Index(x.Start), x.Start, x.End, x.Width)
 		}
 	}
 }
@@ -196,13 +197,13 @@ func (dec *decoder) remove(k int16, j int32) (snap int32) {
 type change struct {
 	job  int32
 	key  int64
-	plan jobPlan
+	plan room.JobPlan
 }
 
 // undoEntry is what a change replaced: an entry of the undo log.
 type undoEntry struct {
 	change
-	snapshot [maxSet]int32
+	snapshot [room.MaxTypes]int32
 }
 
 // dirtyRange is the part of a type's sequence that a trial must decode again.
@@ -282,7 +283,7 @@ func (dec *decoder) try(changes ...change) (delta float64, ok bool) {
 
 // currentSegments returns the segments of job j, as the trial places it if the trial has
 // moved it.
-func (dec *decoder) currentSegments(j int32) []segment {
+func (dec *decoder) currentSegments(j int32) []room.Segment {
 	if dec.trialOf[j] == dec.trial {
 		return dec.newSegments[j]
 	}
@@ -320,7 +321,7 @@ func (dec *decoder) step() bool {
 		x.positioned = true
 	}
 	if e := dec.seq[k][x.next]; dec.key[j] > x.hi &&
-		(!x.changed || e.snapshot != 0 && dec.capacities[k].equal(dec.snapshots[e.snapshot])) {
+		(!x.changed || e.snapshot != 0 && dec.capacities[k].Equal(dec.snapshots[e.snapshot])) {
 		dec.finishType(k)
 		return true
 	}
@@ -328,21 +329,21 @@ func (dec *decoder) step() bool {
 		return false
 	}
 	plan := &dec.plan[j]
-	if plan.n > 1 {
+	if plan.N > 1 {
 		return dec.stepMultiType(j, plan)
 	}
 	dec.work++
 	form := dec.form(j)
-	ready := form.release
-	if len(form.before) > 0 {
+	ready := form.Release
+	if len(form.Before) > 0 {
 		ready = dec.readyAt(j)
 	}
-	end, ok := dec.finder.placeFrom(form, ready, plan, dec.capacities)
+	end, ok := dec.finder.PlaceFrom(form, ready, plan, dec.capacities)
 	if !ok {
 		return false
 	}
 	dec.record(j, end)
-	dec.reserve(k, j, dec.finder.segments)
+	dec.reserve(k, j, dec.finder.Segments)
 	x.next++
 	x.position = x.next
 	return true
@@ -361,20 +362,20 @@ func (dec *decoder) pastChanges() bool {
 // record stores that the trial places job j at the finder's segments, until end.
 func (dec *decoder) record(j int32, end int64) {
 	old := dec.segments[j]
-	if slices.Equal(old, dec.finder.segments) {
+	if slices.Equal(old, dec.finder.Segments) {
 		return
 	}
 	for _, k := range dec.p.columns(&dec.plan[j]) {
 		dec.dirty[k].changed = true
 	}
-	if a := &dec.p.jobs[j]; a.late > 0 {
-		dec.delta += a.cost(end) - a.cost(dec.end[j])
+	if a := &dec.p.jobs[j]; a.Late > 0 {
+		dec.delta += a.Cost(end) - a.Cost(dec.end[j])
 	} else {
-		dec.delta += a.weight * float64(end-dec.end[j])
+		dec.delta += a.Weight * float64(end-dec.end[j])
 	}
 	dec.trialOf[j] = dec.trial
 	dec.changed = append(dec.changed, j)
-	dec.newSegments[j] = append(dec.newSegments[j][:0], dec.finder.segments...)
+	dec.newSegments[j] = append(dec.newSegments[j][:0], dec.finder.Segments...)
 	dec.newEnd[j] = end
 	if end != dec.end[j] {
 		dec.wake(j)
@@ -383,10 +384,10 @@ func (dec *decoder) record(j int32, end int64) {
 
 // stepMultiType places a job whose plan covers several types. A type that is clean at
 // the job's position becomes dirty only if the job now uses it differently.
-func (dec *decoder) stepMultiType(j int32, plan *jobPlan) bool {
-	var fresh [maxSet]bool
-	var places [maxSet]int
-	for n, k := range plan.uses() {
+func (dec *decoder) stepMultiType(j int32, plan *room.JobPlan) bool {
+	var fresh [room.MaxTypes]bool
+	var places [room.MaxTypes]int
+	for n, k := range plan.Uses() {
 		x := &dec.dirty[k]
 		if x.positioned {
 			continue
@@ -404,15 +405,15 @@ func (dec *decoder) stepMultiType(j int32, plan *jobPlan) bool {
 		dec.replayTo(k, at, at)
 		fresh[n], places[n] = true, at
 	}
-	dec.work += int64(plan.n)
-	end, ok := dec.finder.placeFrom(dec.form(j), dec.readyAt(j), plan, dec.capacities)
+	dec.work += int64(plan.N)
+	end, ok := dec.finder.PlaceFrom(dec.form(j), dec.readyAt(j), plan, dec.capacities)
 	if !ok {
 		return false
 	}
-	for n, k := range plan.uses() {
+	for n, k := range plan.Uses() {
 		x := &dec.dirty[k]
 		if fresh[n] {
-			if sameUse(k, dec.segments[j], dec.finder.segments) {
+			if sameUse(k, dec.segments[j], dec.finder.Segments) {
 				continue
 			}
 			if !x.active {
@@ -422,7 +423,7 @@ func (dec *decoder) stepMultiType(j int32, plan *jobPlan) bool {
 			x.positioned, x.next = true, places[n]
 			x.from = min(x.from, x.next)
 		}
-		dec.reserve(k, j, dec.finder.segments)
+		dec.reserve(k, j, dec.finder.Segments)
 		x.next++
 		x.position = x.next
 	}
@@ -431,23 +432,23 @@ func (dec *decoder) stepMultiType(j int32, plan *jobPlan) bool {
 }
 
 // sameUse reports whether a and b hold the same GPUs of type k at the same times.
-func sameUse(k int16, a, b []segment) bool {
+func sameUse(k int16, a, b []room.Segment) bool {
 	i := 0
 	for _, x := range a {
-		if x.typ != k {
+		if x.Type != k {
 			continue
 		}
-		for i < len(b) && b[i].typ != k {
+		for i < len(b) && b[i].Type != k {
 			i++
 		}
-		if i == len(b) || b[i].pool != x.pool || b[i].width != x.width || b[i].start != x.start || b[i].end != x.end ||
-			b[i].lead != x.lead {
+		if i == len(b) || b[i].Pool != x.Pool || b[i].Width != x.Width || b[i].Start != x.Start || b[i].End != x.End ||
+			b[i].Lead != x.Lead {
 			return false
 		}
 		i++
 	}
 	for ; i < len(b); i++ {
-		if b[i].typ == k {
+		if b[i].Type == k {
 			return false
 		}
 	}
@@ -533,11 +534,11 @@ func (dec *decoder) lastSnapshot(k int16, last int) int {
 
 // restore sets the capacity of type k to the snapshot before entry i.
 func (dec *decoder) restore(k int16, i int) {
-	dec.finder.forget(k)
+	dec.finder.Forget(k)
 	if i == 0 {
-		dec.capacities[k].copyFrom(dec.p.empty[k])
+		dec.capacities[k].CopyFrom(dec.p.empty[k])
 	} else {
-		dec.capacities[k].copyFrom(dec.snapshots[dec.seq[k][i].snapshot])
+		dec.capacities[k].CopyFrom(dec.snapshots[dec.seq[k][i].snapshot])
 	}
 }
 
@@ -555,7 +556,7 @@ func (dec *decoder) refreshSnapshots(k int16, from, to int) {
 			if e.snapshot == 0 {
 				e.snapshot = dec.newSnapshot(k)
 			}
-			dec.snapshots[e.snapshot].copyFrom(dec.capacities[k])
+			dec.snapshots[e.snapshot].CopyFrom(dec.capacities[k])
 			last = i
 		} else if e.snapshot != 0 {
 			dec.freeSnapshot(e.snapshot)
@@ -571,7 +572,7 @@ func (dec *decoder) newSnapshot(k int16) int32 {
 		dec.freeSnapshots[k] = dec.freeSnapshots[k][:n-1]
 		return s
 	}
-	dec.snapshots = append(dec.snapshots, make(typeCapacity, len(dec.p.empty[k])))
+	dec.snapshots = append(dec.snapshots, make(room.Capacity, len(dec.p.empty[k])))
 	dec.snapshotType = append(dec.snapshotType, k)
 	return int32(len(dec.snapshots) - 1)
 }
@@ -616,25 +617,25 @@ func (dec *decoder) withDependencies(changes ...change) []change {
 			changes = append(changes, change{j, key, dec.plan[j]})
 			return true
 		}
-		for _, e := range p.jobs[c.job].before {
-			if !precedes(e.job, c.job) && !drag(e.job, c.key-1) {
+		for _, e := range p.jobs[c.job].Before {
+			if !precedes(e.Job, c.job) && !drag(e.Job, c.key-1) {
 				return nil
 			}
 		}
-		for _, e := range p.jobs[c.job].behind {
-			if !precedes(c.job, e.job) && !drag(e.job, c.key+1) {
+		for _, e := range p.jobs[c.job].Behind {
+			if !precedes(c.job, e.Job) && !drag(e.Job, c.key+1) {
 				return nil
 			}
 		}
 	}
 	for _, c := range changes {
-		for _, e := range p.jobs[c.job].before {
-			if !precedes(e.job, c.job) {
+		for _, e := range p.jobs[c.job].Before {
+			if !precedes(e.Job, c.job) {
 				return nil
 			}
 		}
-		for _, e := range p.jobs[c.job].behind {
-			if !precedes(c.job, e.job) {
+		for _, e := range p.jobs[c.job].Behind {
+			if !precedes(c.job, e.Job) {
 				return nil
 			}
 		}
@@ -645,9 +646,9 @@ func (dec *decoder) withDependencies(changes ...change) []change {
 // readyAt returns the time before which job j cannot start in the state that is decoded.
 func (dec *decoder) readyAt(j int32) int64 {
 	a := dec.form(j)
-	ready := a.release
-	for _, e := range a.before {
-		ready = max(ready, dec.currentEnd(e.job)+e.lag)
+	ready := a.Release
+	for _, e := range a.Before {
+		ready = max(ready, dec.currentEnd(e.Job)+e.Lag)
 	}
 	return ready
 }
@@ -662,14 +663,14 @@ func (dec *decoder) currentEnd(j int32) int64 {
 
 // wake lets the trial decode the jobs again that wait for job j.
 func (dec *decoder) wake(j int32) {
-	for _, e := range dec.p.jobs[j].behind {
-		for _, k := range dec.p.columns(&dec.plan[e.job]) {
+	for _, e := range dec.p.jobs[j].Behind {
+		for _, k := range dec.p.columns(&dec.plan[e.Job]) {
 			x := &dec.dirty[k]
 			if !x.touched {
-				dec.markDirty(k, dec.key[e.job])
+				dec.markDirty(k, dec.key[e.Job])
 			}
-			x.hi = max(x.hi, dec.key[e.job])
-			at := dec.find(k, e.job)
+			x.hi = max(x.hi, dec.key[e.Job])
+			at := dec.find(k, e.Job)
 			if x.active && x.next <= at {
 				continue // the type is decoded up to hi
 			}

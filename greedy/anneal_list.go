@@ -6,14 +6,15 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // listScheduler schedules jobs one after another, each at the place with the least w (C
 // − a) + λ · price of its GPU-time.
 type listScheduler struct {
 	p          *annealProblem
-	finder     *slotFinder
-	capacities []typeCapacity
+	finder     *room.Finder
+	capacities []room.Capacity
 	work       int64   // the number of places tried so far
 	ends       []int64 // by job of the order that is placed; nil where no job waits for others
 }
@@ -21,10 +22,10 @@ type listScheduler struct {
 func newListScheduler(ap *annealProblem) *listScheduler {
 	ls := &listScheduler{p: ap, finder: ap.newFinder()}
 	if ap.nodes == nil {
-		ls.finder.floors = make([]searchFloor, len(ap.empty))
+		ls.finder.Floors = make([]room.Floor, len(ap.empty))
 	}
 	for k := range ap.empty {
-		ls.capacities = append(ls.capacities, newTypeCapacity(ap.empty[k]))
+		ls.capacities = append(ls.capacities, room.NewCapacity(ap.empty[k]))
 	}
 	return ls
 }
@@ -33,15 +34,15 @@ func newListScheduler(ap *annealProblem) *listScheduler {
 // if a job has no place or ctx has ended. Plans lists the plans to try for a job; a call
 // of try says whether the plan is the best so far.
 func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda float64,
-	plans func(i int32, try func(jobPlan) bool), plan []jobPlan) (value float64, ok bool) {
+	plans func(i int32, try func(room.JobPlan) bool), plan []room.JobPlan) (value float64, ok bool) {
 	for k := range ls.capacities {
-		ls.capacities[k].copyFrom(ls.p.empty[k])
-		ls.finder.forget(int16(k))
+		ls.capacities[k].CopyFrom(ls.p.empty[k])
+		ls.finder.Forget(int16(k))
 	}
-	for k := range ls.finder.floors {
-		ls.finder.floors[k].reset()
+	for k := range ls.finder.Floors {
+		ls.finder.Floors[k].Reset()
 	}
-	var kept []segment
+	var kept []room.Segment
 	if ls.p.ordered && ls.ends == nil {
 		ls.ends = make([]int64, len(ls.p.jobs))
 	}
@@ -51,50 +52,50 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 			return 0, false
 		}
 		j := &ls.p.jobs[i]
-		ready := j.release
-		for _, e := range j.before {
-			ready = max(ready, ls.ends[e.job]+e.lag)
+		ready := j.Release
+		for _, e := range j.Before {
+			ready = max(ready, ls.ends[e.Job]+e.Lag)
 		}
-		best := never
+		best := room.Never
 		var bestCost float64
-		try := func(p jobPlan) bool {
+		try := func(p room.JobPlan) bool {
 			ls.work++
-			form := j.form(p.shape)
-			end, ok := ls.finder.placeFrom(form, max(ready, form.release), &p, ls.capacities)
+			form := j.Form(p.Shape)
+			end, ok := ls.finder.PlaceFrom(form, max(ready, form.Release), &p, ls.capacities)
 			if !ok {
 				return false
 			}
-			cost := j.cost(end)
+			cost := j.Cost(end)
 			if lambda > 0 {
-				for x := range ls.finder.segments {
-					s := &ls.finder.segments[x]
-					cost += lambda * float64(s.width) * (ls.p.cumulativePrice(s.typ,
-						s.end) - ls.p.cumulativePrice(s.typ, s.start))
+				for x := range ls.finder.Segments {
+					s := &ls.finder.Segments[x]
+					cost += lambda * float64(s.Width) * (ls.p.cumulativePrice(s.Type,
+						s.End) - ls.p.cumulativePrice(s.Type, s.Start))
 				}
 			}
-			if best == never || cost < bestCost || cost == bestCost && end < best {
+			if best == room.Never || cost < bestCost || cost == bestCost && end < best {
 				best, bestCost, plan[i] = end, cost, p
-				kept = append(kept[:0], ls.finder.segments...)
+				kept = append(kept[:0], ls.finder.Segments...)
 				return true
 			}
 			return false
 		}
 		plans(i, try)
-		if best == never {
+		if best == room.Never {
 			return 0, false
 		}
 		trim(&plan[i], kept)
 		for x := range kept {
 			if nl := ls.p.nodes; nl != nil {
-				nl.reserve(ls.capacities[nl.column[kept[x].typ]], j.form(kept[x].shape), kept[x].typ, kept[x].pool,
-					int64(kept[x].width),
-					kept[x].start, kept[x].end, kept[x].lead)
+				nl.Reserve(ls.capacities[nl.Column[kept[x].Type]], j.Form(kept[x].Shape), kept[x].Type, kept[x].Pool,
+					int64(kept[x].Width),
+					kept[x].Start, kept[x].End, kept[x].Lead)
 				continue
 			}
-			s := &ls.capacities[kept[x].typ][kept[x].pool]
-			s.reserve(s.index(kept[x].start), kept[x].start, kept[x].end, int64(kept[x].width))
+			s := &ls.capacities[kept[x].Type][kept[x].Pool]
+			s.Reserve(s.Index(kept[x].Start), kept[x].Start, kept[x].End, int64(kept[x].Width))
 		}
-		value += j.cost(best)
+		value += j.Cost(best)
 		last = max(last, best)
 		if ls.ends != nil {
 			ls.ends[i] = best
@@ -107,39 +108,39 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 }
 
 // trim removes the types that segs does not use from a round-by-round plan.
-func trim(p *jobPlan, segments []segment) {
-	if p.kind != roundByRound {
+func trim(p *room.JobPlan, segments []room.Segment) {
+	if p.Kind != room.RoundByRound {
 		return
 	}
 	n := uint8(0)
-	for _, k := range p.uses() {
-		if slices.ContainsFunc(segments, func(s segment) bool { return s.typ == k }) {
-			p.types[n] = k
+	for _, k := range p.Uses() {
+		if slices.ContainsFunc(segments, func(s room.Segment) bool { return s.Type == k }) {
+			p.Types[n] = k
 			n++
 		}
 	}
-	p.n = n
-	clear(p.types[n:])
+	p.N = n
+	clear(p.Types[n:])
 }
 
 // inOnePiece tries a job in one piece on each type, and round by round where the job fits
 // on no type in one piece.
-func (ls *listScheduler) inOnePiece(i int32, try func(jobPlan) bool) {
-	ls.p.jobs[i].eachForm(func(j *annealJob) {
-		for _, k := range j.contiguousTypes {
-			try(contiguousOn(k).in(j.shape))
+func (ls *listScheduler) inOnePiece(i int32, try func(room.JobPlan) bool) {
+	ls.p.jobs[i].EachForm(func(j *room.Job) {
+		for _, k := range j.ContiguousTypes {
+			try(room.ContiguousOn(k).In(j.Shape))
 		}
-		if len(j.contiguousTypes) == 0 {
+		if len(j.ContiguousTypes) == 0 {
 			ls.tryRoundByRound(j, try)
 		}
 	})
 }
 
 // everyPlan tries a job in one piece on each type and, if it is a gang, round by round.
-func (ls *listScheduler) everyPlan(i int32, try func(jobPlan) bool) {
-	ls.p.jobs[i].eachForm(func(j *annealJob) {
-		for _, k := range j.contiguousTypes {
-			try(contiguousOn(k).in(j.shape))
+func (ls *listScheduler) everyPlan(i int32, try func(room.JobPlan) bool) {
+	ls.p.jobs[i].EachForm(func(j *room.Job) {
+		for _, k := range j.ContiguousTypes {
+			try(room.ContiguousOn(k).In(j.Shape))
 		}
 		ls.tryRoundByRound(j, try)
 	})
@@ -147,19 +148,19 @@ func (ls *listScheduler) everyPlan(i int32, try func(jobPlan) bool) {
 
 // tryRoundByRound tries round-by-round plans of a gang job over one type, over two
 // types, and over the few fastest types.
-func (ls *listScheduler) tryRoundByRound(j *annealJob, try func(jobPlan) bool) {
-	few := j.roundTypes[:min(len(j.roundTypes), maxSet)]
+func (ls *listScheduler) tryRoundByRound(j *room.Job, try func(room.JobPlan) bool) {
+	few := j.RoundTypes[:min(len(j.RoundTypes), room.MaxTypes)]
 	for n, k := range few {
-		try(roundByRoundOver(k).in(j.shape))
-		if ls.p.nodes != nil && ls.p.nodes.coupled {
+		try(room.RoundByRoundOver(k).In(j.Shape))
+		if ls.p.nodes != nil && ls.p.nodes.Coupled {
 			continue
 		}
 		for _, o := range few[:n] {
-			try(roundByRoundOver(min(k, o), max(k, o)).in(j.shape))
+			try(room.RoundByRoundOver(min(k, o), max(k, o)).In(j.Shape))
 		}
 	}
-	if len(few) > 2 && (ls.p.nodes == nil || !ls.p.nodes.coupled) {
-		try(roundByRoundOver(few...).in(j.shape))
+	if len(few) > 2 && (ls.p.nodes == nil || !ls.p.nodes.Coupled) {
+		try(room.RoundByRoundOver(few...).In(j.Shape))
 	}
 }
 
@@ -169,7 +170,7 @@ func (ls *listScheduler) tryRoundByRound(j *annealJob, try func(jobPlan) bool) {
 func (ap *annealProblem) priorities(rel *hare.Relaxation) [][]float64 {
 	least, release := make([]float64, len(ap.jobs)), make([]float64, len(ap.jobs))
 	for i := range ap.jobs {
-		j := &ap.m.Jobs[ap.jobs[i].index]
+		j := &ap.m.Jobs[ap.jobs[i].Index]
 		least[i], release[i] = smithRatio(j), float64(j.ReleaseUs)
 	}
 	if ap.makespan {
@@ -185,7 +186,7 @@ func (ap *annealProblem) priorities(rel *hare.Relaxation) [][]float64 {
 	for n, alpha := range []float64{0.5, 0.75, 0.25, 0.95, 0.05} {
 		rank := make([]float64, len(ap.jobs))
 		for i := range ap.jobs {
-			rank[i] = timeOf(rel.Progress[ap.jobs[i].index], alpha*float64(ap.jobs[i].rounds))
+			rank[i] = timeOf(rel.Progress[ap.jobs[i].Index], alpha*float64(ap.jobs[i].Rounds))
 		}
 		if n == 0 {
 			all = slices.Insert(all, 0, rank)
@@ -202,13 +203,13 @@ func (ap *annealProblem) makespanPriorities(release []float64) [][]float64 {
 	n := len(ap.jobs)
 	tails, areas, widths := make([]float64, n), make([]float64, n), make([]float64, n)
 	for i := range ap.jobs {
-		j := &ap.m.Jobs[ap.jobs[i].index]
-		tail := float64(leastTime(j))
+		j := &ap.m.Jobs[ap.jobs[i].Index]
+		tail := float64(room.LeastTime(j))
 		if ap.dependencies != nil {
-			tail = float64(ap.dependencies.tail[ap.jobs[i].index])
+			tail = float64(ap.dependencies.Tail[ap.jobs[i].Index])
 		}
-		width := float64(ap.jobs[i].width)
-		tails[i], areas[i] = -tail, -float64(leastTime(j))*width
+		width := float64(ap.jobs[i].Width)
+		tails[i], areas[i] = -tail, -float64(room.LeastTime(j))*width
 		widths[i] = -width - tail/(1+tail) // tails break ties
 	}
 	all := [][]float64{tails, areas, widths}
@@ -226,14 +227,14 @@ func (ap *annealProblem) deadlinePriorities() [][]float64 {
 	smith, starts := make([]float64, n), make([]float64, n)
 	var work, weight float64
 	for i := range ap.jobs {
-		a, j := &ap.jobs[i], &ap.m.Jobs[ap.jobs[i].index]
-		area := float64(leastTime(j)) * float64(a.width)
-		if smith[i] = math.Inf(1); a.weight+a.late > 0 {
-			smith[i] = area / (a.weight + a.late)
+		a, j := &ap.jobs[i], &ap.m.Jobs[ap.jobs[i].Index]
+		area := float64(room.LeastTime(j)) * float64(a.Width)
+		if smith[i] = math.Inf(1); a.Weight+a.Late > 0 {
+			smith[i] = area / (a.Weight + a.Late)
 		}
 		work += area
-		weight += a.weight
-		if a.late > 0 {
+		weight += a.Weight
+		if a.Late > 0 {
 			late++
 		}
 	}
@@ -241,17 +242,17 @@ func (ap *annealProblem) deadlinePriorities() [][]float64 {
 		return nil
 	}
 	for i := range ap.jobs {
-		a, j := &ap.jobs[i], &ap.m.Jobs[ap.jobs[i].index]
+		a, j := &ap.jobs[i], &ap.m.Jobs[ap.jobs[i].Index]
 		last := 0.0
 		if ap.gridUs != nil {
 			last = float64(ap.gridUs[len(ap.gridUs)-1])
 		}
-		starts[i] = float64(a.deadline - leastTime(j))
-		if a.late == 0 {
+		starts[i] = float64(a.Deadline - room.LeastTime(j))
+		if a.Late == 0 {
 			// The share of the horizon at which jobs of this ratio begin is about that of the ratio.
 			starts[i] = last
-			if a.weight > 0 && work > 0 {
-				starts[i] = last * min(1, float64(leastTime(j))*float64(a.width)*weight/(a.weight*work)/2)
+			if a.Weight > 0 && work > 0 {
+				starts[i] = last * min(1, float64(room.LeastTime(j))*float64(a.Width)*weight/(a.Weight*work)/2)
 			}
 		}
 	}
@@ -265,9 +266,9 @@ func (ap *annealProblem) chainPriorities() [][]float64 {
 		return nil
 	}
 	work := make([]float64, len(ap.m.Jobs))
-	for _, i := range ap.dependencies.topological {
+	for _, i := range ap.dependencies.Topological {
 		j := &ap.m.Jobs[i]
-		work[i] = float64(leastTime(j)) * float64(j.Tasks*j.GPUs)
+		work[i] = float64(room.LeastTime(j)) * float64(j.Tasks*j.GPUs)
 		for _, p := range j.After {
 			work[i] += work[p.Job]
 		}
@@ -275,8 +276,8 @@ func (ap *annealProblem) chainPriorities() [][]float64 {
 	rank := make([]float64, len(ap.jobs))
 	for i := range ap.jobs {
 		a := &ap.jobs[i]
-		if rank[i] = math.Inf(1); a.weight > 0 {
-			rank[i] = work[a.index] / a.weight
+		if rank[i] = math.Inf(1); a.Weight > 0 {
+			rank[i] = work[a.Index] / a.Weight
 		}
 	}
 	return [][]float64{rank}

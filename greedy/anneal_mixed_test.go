@@ -5,6 +5,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // A search may start from a plan in which a gang mixes two types in its first rounds and
@@ -22,7 +23,7 @@ func TestImproveAfterRoundsOfMixedTypes(t *testing.T) {
 			On: []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 1.5e6}}}},
 	}
 	m := hare.NewModel(inst)
-	start := &greedy.Plan{EndUs: []int64{5e6}, Jobs: [][]greedy.Block{{
+	start := &greedy.Plan{EndUs: []int64{5e6}, Jobs: [][]room.Block{{
 		{Class: 0, Width: 1, Tasks: 1, Rounds: 2, PeriodUs: 1.5e6, HoldUs: 1.5e6},
 		{Class: 2, Width: 1, Tasks: 1, Rounds: 2, PeriodUs: 1.5e6, HoldUs: 1.5e6},
 		{Class: 0, Width: 1, Tasks: 1, Round: 2, Rounds: 2, StartUs: 3e6, PeriodUs: 1e6, HoldUs: 1e6},

@@ -2,6 +2,7 @@ package greedy
 
 import (
 	"context"
+	"github.com/hare-sched/hare/greedy/room"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -35,15 +36,15 @@ func newPairSampler(ap *annealProblem, scale float64) *pairSampler {
 		least := math.Inf(1)
 		var cost []float64
 		var pairs []pair
-		ap.jobs[i].eachForm(func(j *annealJob) {
-			types := j.contiguousTypes
-			if len(j.roundTypes) > len(types) {
-				types = j.roundTypes
+		ap.jobs[i].EachForm(func(j *room.Job) {
+			types := j.ContiguousTypes
+			if len(j.RoundTypes) > len(types) {
+				types = j.RoundTypes
 			}
 			for _, k := range types {
 				cost = append(cost, ap.reducedCost(j, k))
 				least = min(least, cost[len(cost)-1])
-				pairs = append(pairs, pair{int32(i), k, j.shape})
+				pairs = append(pairs, pair{int32(i), k, j.Shape})
 			}
 		})
 		for n := range pairs {
@@ -72,7 +73,7 @@ type walker struct {
 	value    float64 // the value of the decoder's state
 	best     float64
 	bestKey  []int64
-	bestPlan []jobPlan
+	bestPlan []room.JobPlan
 	bestEnd  []int64
 	improved bool // whether best is better than at the last collectBest
 	stats    Stats
@@ -82,7 +83,7 @@ type walker struct {
 	changes   [2 * mostExchanged]change // of exchangeTypes
 }
 
-func newWalker(ap *annealProblem, sampler *pairSampler, key []int64, plan []jobPlan, r *rand.Rand) *walker {
+func newWalker(ap *annealProblem, sampler *pairSampler, key []int64, plan []room.JobPlan, r *rand.Rand) *walker {
 	w := &walker{decoder: newDecoder(ap), r: r, sampler: sampler, bestKey: slices.Clone(key),
 		bestPlan: slices.Clone(plan), bestEnd: make([]int64, len(plan))}
 	w.decoder.load(key, plan) // this state was decoded before, so it fits
@@ -186,7 +187,7 @@ func (dec *decoder) renumber() {
 func (w *walker) shift() (delta float64, ok bool) {
 	d := w.decoder
 	j := int32(w.r.IntN(len(d.key)))
-	k := d.p.column[d.plan[j].types[w.r.IntN(int(d.plan[j].n))]]
+	k := d.p.column[d.plan[j].Types[w.r.IntN(int(d.plan[j].N))]]
 	n := len(d.seq[k])
 	if n < 2 {
 		return 0, false
@@ -219,7 +220,7 @@ func (w *walker) nearbyPosition(at, n int) int {
 func (w *walker) swap() (delta float64, ok bool) {
 	d := w.decoder
 	a := int32(w.r.IntN(len(d.key)))
-	k := d.p.column[d.plan[a].types[0]]
+	k := d.p.column[d.plan[a].Types[0]]
 	if w.r.IntN(3) > 0 {
 		n := len(d.seq[k])
 		at := d.find(k, a)
@@ -231,12 +232,12 @@ func (w *walker) swap() (delta float64, ok bool) {
 	}
 	b := int32(w.r.IntN(len(d.key)))
 	pa, pb := d.plan[a], d.plan[b]
-	if a == b || pa.kind != contiguous || pb.kind != contiguous || pa.types[0] == pb.types[0] ||
-		!slices.Contains(d.form(a).contiguousTypes, pb.types[0]) || !slices.Contains(d.form(b).contiguousTypes,
-		pa.types[0]) {
+	if a == b || pa.Kind != room.Contiguous || pb.Kind != room.Contiguous || pa.Types[0] == pb.Types[0] ||
+		!slices.Contains(d.form(a).ContiguousTypes, pb.Types[0]) || !slices.Contains(d.form(b).ContiguousTypes,
+		pa.Types[0]) {
 		return 0, false
 	}
-	return d.move(change{a, d.key[b], pb.in(pa.shape)}, change{b, d.key[a], pa.in(pb.shape)})
+	return d.move(change{a, d.key[b], pb.In(pa.Shape)}, change{b, d.key[a], pa.In(pb.Shape)})
 }
 
 // mostExchanged is the greatest number of jobs that go each way in an exchange of types.
@@ -251,7 +252,7 @@ func (w *walker) exchangeTypes() (delta float64, ok bool) {
 	if len(types) < 2 {
 		return 0, false
 	}
-	from, to := d.plan[a].types[0], types[w.r.IntN(len(types))]
+	from, to := d.plan[a].Types[0], types[w.r.IntN(len(types))]
 	n := len(d.seq[d.p.column[to]])
 	if from == to || n == 0 {
 		return 0, false
@@ -264,10 +265,10 @@ func (w *walker) exchangeTypes() (delta float64, ok bool) {
 		for count := 1 + w.r.IntN(mostExchanged); count > 0 && at < len(seq); at, count = at+1, count-1 {
 			j := seq[at].job
 			p := d.plan[j]
-			if p.types[0] != from || !slices.Contains(d.typesFor(j), to) {
+			if p.Types[0] != from || !slices.Contains(d.typesFor(j), to) {
 				return false
 			}
-			p.types[0] = to
+			p.Types[0] = to
 			w.changes[m] = change{j, d.key[j], p}
 			m++
 		}
@@ -283,12 +284,12 @@ func (w *walker) exchangeTypes() (delta float64, ok bool) {
 // several types.
 func (dec *decoder) typesFor(j int32) []int16 {
 	switch p := &dec.plan[j]; {
-	case p.n > 1 || p.kind == split:
+	case p.N > 1 || p.Kind == room.Split:
 		return nil
-	case p.kind == roundByRound:
-		return dec.form(j).roundTypes
+	case p.Kind == room.RoundByRound:
+		return dec.form(j).RoundTypes
 	}
-	return dec.form(j).contiguousTypes
+	return dec.form(j).ContiguousTypes
 }
 
 // reassign gives a job another plan: contiguous on a type that the sampler draws, or,
@@ -296,16 +297,16 @@ func (dec *decoder) typesFor(j int32) []int16 {
 func (w *walker) reassign() (delta float64, ok bool) {
 	d := w.decoder
 	pr := w.sampler.sample(w.r)
-	j := d.p.jobs[pr.job].form(pr.shape)
-	plan := contiguousOn(pr.typ)
-	if !j.rigid {
+	j := d.p.jobs[pr.job].Form(pr.shape)
+	plan := room.ContiguousOn(pr.typ)
+	if !j.Rigid {
 		plan = w.gangPlan(j, pr.typ)
 	}
-	plan = plan.in(pr.shape)
-	if j.reshape {
+	plan = plan.In(pr.shape)
+	if j.Reshape {
 		plan = w.reshaped(j, plan)
 	}
-	if plan == d.plan[pr.job] || plan.kind == contiguous && !slices.Contains(j.contiguousTypes, pr.typ) {
+	if plan == d.plan[pr.job] || plan.Kind == room.Contiguous && !slices.Contains(j.ContiguousTypes, pr.typ) {
 		return 0, false
 	}
 	key := d.key[pr.job]
@@ -320,29 +321,29 @@ func (w *walker) reassign() (delta float64, ok bool) {
 // gangPlan draws a plan for a gang job in which type k takes part. Round-by-round plans
 // use the gaps that other jobs leave. They are worth most, above all over several types,
 // although those cost the most to decode.
-func (w *walker) gangPlan(j *annealJob, k int16) jobPlan {
+func (w *walker) gangPlan(j *room.Job, k int16) room.JobPlan {
 	x := w.r.IntN(20)
 	if x < 2 {
-		return contiguousOn(k)
+		return room.ContiguousOn(k)
 	}
-	if x < 11 || len(j.roundTypes) < 2 || w.decoder.p.nodes != nil && w.decoder.p.nodes.coupled {
-		return roundByRoundOver(k)
+	if x < 11 || len(j.RoundTypes) < 2 || w.decoder.p.nodes != nil && w.decoder.p.nodes.Coupled {
+		return room.RoundByRoundOver(k)
 	}
-	if x < 13 && len(j.roundTypes) > 2 {
-		return roundByRoundOver(j.roundTypes[:min(len(j.roundTypes), maxSet)]...)
+	if x < 13 && len(j.RoundTypes) > 2 {
+		return room.RoundByRoundOver(j.RoundTypes[:min(len(j.RoundTypes), room.MaxTypes)]...)
 	}
-	other := j.roundTypes[w.r.IntN(len(j.roundTypes))]
+	other := j.RoundTypes[w.r.IntN(len(j.RoundTypes))]
 	if other == k {
-		return roundByRoundOver(k)
+		return room.RoundByRoundOver(k)
 	}
-	if x == 13 && j.rounds > 1 {
-		p := jobPlan{kind: split, n: 2, types: [maxSet]int16{k, other}, rounds: 1 + w.r.Int64N(j.rounds-1)}
+	if x == 13 && j.Rounds > 1 {
+		p := room.JobPlan{Kind: room.Split, N: 2, Types: [room.MaxTypes]int16{k, other}, Rounds: 1 + w.r.Int64N(j.Rounds-1)}
 		if w.r.IntN(2) == 0 {
-			p.types[0], p.types[1] = other, k
+			p.Types[0], p.Types[1] = other, k
 		}
 		return p
 	}
-	return roundByRoundOver(min(k, other), max(k, other))
+	return room.RoundByRoundOver(min(k, other), max(k, other))
 }
 
 // keysOf numbers the jobs in their order.
@@ -355,19 +356,19 @@ func keysOf(order []int32) []int64 {
 }
 
 // reshaped sometimes returns a plan in which job j changes its shape, in place of plan.
-func (w *walker) reshaped(j *annealJob, plan jobPlan) jobPlan {
+func (w *walker) reshaped(j *room.Job, plan room.JobPlan) room.JobPlan {
 	if w.r.IntN(3) > 0 {
 		return plan
 	}
-	then := j.form(uint8(w.r.IntN(len(j.forms))))
-	k := plan.types[0]
-	if then.shape == j.shape || len(then.contiguousTypes) == 0 || !slices.Contains(j.contiguousTypes, k) ||
-		j.rounds < 2 {
+	then := j.Form(uint8(w.r.IntN(len(j.Forms))))
+	k := plan.Types[0]
+	if then.Shape == j.Shape || len(then.ContiguousTypes) == 0 || !slices.Contains(j.ContiguousTypes, k) ||
+		j.Rounds < 2 {
 		return plan
 	}
-	l := then.contiguousTypes[w.r.IntN(len(then.contiguousTypes))]
-	if l != k && w.decoder.p.nodes != nil && w.decoder.p.nodes.coupled {
+	l := then.ContiguousTypes[w.r.IntN(len(then.ContiguousTypes))]
+	if l != k && w.decoder.p.nodes != nil && w.decoder.p.nodes.Coupled {
 		return plan
 	}
-	return reshapedOn(k, l, j.shape, then.shape, 1+w.r.Int64N(j.rounds-1))
+	return room.ReshapedOn(k, l, j.Shape, then.Shape, 1+w.r.Int64N(j.Rounds-1))
 }

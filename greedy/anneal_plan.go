@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // toPlan turns the decoded state into blocks on classes.
 func (dec *decoder) toPlan() *Plan {
 	p := dec.p
-	out := &Plan{Jobs: make([][]Block, len(p.m.Jobs)), EndUs: make([]int64, len(p.m.Jobs))}
+	out := &Plan{Jobs: make([][]room.Block, len(p.m.Jobs)), EndUs: make([]int64, len(p.m.Jobs))}
 	for _, i := range p.fixed {
 		out.Jobs[i], out.EndUs[i] = p.start.Jobs[i], p.start.EndUs[i]
 	}
@@ -31,19 +32,19 @@ func (dec *decoder) toPlan() *Plan {
 	for k, pools := range p.pools {
 		byPool[k] = make([][]poolBlock, len(pools))
 		for i, pl := range pools {
-			for _, c := range pl.classes {
+			for _, c := range pl.Classes {
 				at[c] = int32(i)
 			}
 		}
 	}
 	for i := range p.jobs {
 		j := &p.jobs[i]
-		out.EndUs[j.index] = dec.end[i]
+		out.EndUs[j.Index] = dec.end[i]
 		for _, s := range dec.segments[i] {
-			hold := j.form(s.shape).dur[s.typ]
-			b := Block{Width: int32(s.width), Tasks: 1, Round: s.round, Rounds: s.rounds, StartUs: s.start, PeriodUs: hold,
+			hold := j.Form(s.Shape).Dur[s.Type]
+			b := room.Block{Width: int32(s.Width), Tasks: 1, Round: s.Round, Rounds: s.Rounds, StartUs: s.Start, PeriodUs: hold,
 				HoldUs: hold}
-			byPool[s.typ][s.pool] = append(byPool[s.typ][s.pool], poolBlock{j.index, b})
+			byPool[s.Type][s.Pool] = append(byPool[s.Type][s.Pool], poolBlock{j.Index, b})
 		}
 	}
 	// Fixed jobs may exchange their GPUs for others of the same pool.
@@ -56,11 +57,11 @@ func (dec *decoder) toPlan() *Plan {
 	}
 	for k := range byPool {
 		for i := range byPool[k] {
-			assignClasses(p.m, p.pools[k][i].classes, byPool[k][i], out)
+			assignClasses(p.m, p.pools[k][i].Classes, byPool[k][i], out)
 		}
 	}
 	for _, blocks := range out.Jobs {
-		slices.SortStableFunc(blocks, func(a, b Block) int {
+		slices.SortStableFunc(blocks, func(a, b room.Block) int {
 			return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs),
 				cmp.Compare(a.Class, b.Class))
 		})
@@ -73,9 +74,9 @@ func (dec *decoder) toPlanOnNodes(out *Plan) {
 	p := dec.p
 	for i := range p.jobs {
 		j := &p.jobs[i]
-		out.EndUs[j.index] = dec.end[i]
+		out.EndUs[j.Index] = dec.end[i]
 		for x := range dec.segments[i] {
-			out.Jobs[j.index] = append(out.Jobs[j.index], p.nodes.blockOf(&dec.segments[i][x]))
+			out.Jobs[j.Index] = append(out.Jobs[j.Index], p.nodes.BlockOf(&dec.segments[i][x]))
 		}
 	}
 }
@@ -83,7 +84,7 @@ func (dec *decoder) toPlanOnNodes(out *Plan) {
 // poolBlock is a block that has a pool but not yet a class.
 type poolBlock struct {
 	job int
-	Block
+	room.Block
 }
 
 // assignClasses splits blocks over the classes of their pool, in order of start: a GPU
@@ -113,7 +114,7 @@ func assignClasses(m *hare.Model, classes []int32, blocks []poolBlock, out *Plan
 				out.Jobs[b.job] = append(out.Jobs[b.job], part)
 				free[i] -= x
 				left -= x
-				heap.Push(&busy, releaseEvent{b.endUs(), int32(i), x})
+				heap.Push(&busy, releaseEvent{b.EndUs(), int32(i), x})
 			}
 		}
 	}
@@ -143,19 +144,19 @@ func (rh *releaseHeap) Pop() any {
 
 // markShapes fills in the shapes of a plan.
 func (dec *decoder) markShapes(out *Plan) {
-	if !slices.ContainsFunc(dec.p.jobs, func(a annealJob) bool { return a.forms != nil }) {
+	if !slices.ContainsFunc(dec.p.jobs, func(a room.Job) bool { return a.Forms != nil }) {
 		return
 	}
 	out.Shapes = slices.Clone(out.Shapes)
 	changes, changed := make([]ShapeChange, len(dec.p.m.Jobs)), false
 	for i := range dec.p.jobs {
 		a, plan := &dec.p.jobs[i], &dec.plan[i]
-		if a.forms == nil {
+		if a.Forms == nil {
 			continue
 		}
-		out.Shapes[a.index] = int32(plan.shape)
-		if plan.then != plan.shape {
-			changes[a.index], changed = ShapeChange{plan.rounds, int32(plan.then)}, true
+		out.Shapes[a.Index] = int32(plan.Shape)
+		if plan.Then != plan.Shape {
+			changes[a.Index], changed = ShapeChange{plan.Rounds, int32(plan.Then)}, true
 		}
 	}
 	if out.Changes = nil; changed {

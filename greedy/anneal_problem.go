@@ -7,18 +7,19 @@ import (
 	"sort"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // annealProblem is an instance prepared for the search. It is read-only, and all chains
 // share it.
 type annealProblem struct {
 	m     *hare.Model
-	jobs  []annealJob    // the jobs that the search moves
-	pools [][]pool       // by type; nil with nodes
-	empty []typeCapacity // by column: the capacity that the fixed jobs leave
+	jobs  []room.Job      // the jobs that the search moves
+	pools [][]room.Pool   // by type; nil with nodes
+	empty []room.Capacity // by column: the capacity that the fixed jobs leave
 	// nodes is the layout of the capacity by nodes; nil if only the sums of types count.
-	nodes *nodeLayout
-	last  lastRooms // what finds room at the end of time; where nodes matter
+	nodes *room.Layout
+	last  room.LastRooms // what finds room at the end of time; where nodes matter
 	// column is the index in empty by type: the type itself, unless nodes couple types.
 	column []int16
 	// fixed lists the jobs that stay: relaxed jobs, and gangs that fit on no single type.
@@ -27,7 +28,7 @@ type annealProblem struct {
 	done []int
 	// ordered says whether some jobs wait for others; dependencies is nil otherwise.
 	ordered      bool
-	dependencies *dependencies
+	dependencies *room.Dependencies
 	makespan     bool
 	start        *Plan
 	gridUs       []int64
@@ -40,50 +41,50 @@ type annealProblem struct {
 // newAnnealProblem prepares m. It returns false if a job has no place that the search
 // could give it and start has none either. Places are on single nodes if nodes is not nil;
 // otherwise only the sums of free GPUs of each type count.
-func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout) (*annealProblem, bool) {
+func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *room.Layout) (*annealProblem, bool) {
 	return newShapedProblem(m, nil, rel, start, nodes)
 }
 
 // newShapedProblem is newAnnealProblem where jobs may get other shapes: m is the model in the shapes of
 // start, and shaped the model with all shapes, or nil.
-func newShapedProblem(m, shaped *hare.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout) (*annealProblem,
+func newShapedProblem(m, shaped *hare.Model, rel *hare.Relaxation, start *Plan, nodes *room.Layout) (*annealProblem,
 	bool) {
-	ap := &annealProblem{m: m, start: start, nodes: nodes, makespan: isMakespan(m)}
+	ap := &annealProblem{m: m, start: start, nodes: nodes, makespan: room.IsMakespan(m)}
 	for k := range m.Types {
 		if ap.column = append(ap.column, int16(k)); nodes != nil {
-			ap.column[k] = nodes.column[k]
+			ap.column[k] = nodes.Column[k]
 			continue
 		}
-		pools, tr := poolsOf(m, k)
+		pools, tr := room.PoolsOf(m, k)
 		ap.pools = append(ap.pools, pools)
 		ap.empty = append(ap.empty, tr)
 	}
 	if nodes != nil {
-		ap.empty, ap.last = nodes.newCapacities(), lastRooms{}
+		ap.empty, ap.last = nodes.NewCapacities(), room.LastRooms{}
 	}
 	ap.setPrices(rel)
 	if ap.makespan {
 		ap.scalePrices()
 	}
-	if hasAfter(m) {
-		ap.dependencies = dependenciesOf(m)
+	if room.HasAfter(m) {
+		ap.dependencies = room.DependenciesOf(m)
 	}
 	dur := make([]int64, len(m.Jobs)*len(m.Types))
 	finder := ap.newFinder()
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		if isFixed(j) {
+		if room.IsFixed(j) {
 			ap.done = append(ap.done, i)
 			continue
 		}
-		a := newAnnealJob(m, i)
+		a := room.NewJob(m, i)
 		if ap.dependencies != nil {
-			a.release = ap.dependencies.head[i]
+			a.Release = ap.dependencies.Head[i]
 		}
-		a.dur = dur[i*len(m.Types) : (i+1)*len(m.Types)]
+		a.Dur = dur[i*len(m.Types) : (i+1)*len(m.Types)]
 		fits := j.Sync != hare.Relaxed && ap.findTypes(&a, j, finder)
 		if nodes != nil {
-			nodes.addRunningPlace(&a, j)
+			nodes.AddRunningPlace(&a, j)
 		}
 		if shaped != nil && j.Sync != hare.Relaxed {
 			fits = ap.addForms(&a, shaped, finder) || fits
@@ -95,24 +96,24 @@ func newShapedProblem(m, shaped *hare.Model, rel *hare.Relaxation, start *Plan, 
 			ap.fixed = append(ap.fixed, i)
 			continue
 		}
-		if len(ap.jobs) > 0 && a.release != ap.jobs[0].release {
+		if len(ap.jobs) > 0 && a.Release != ap.jobs[0].Release {
 			ap.spread = true
 		}
-		ap.gangs = ap.gangs || !a.rigid
+		ap.gangs = ap.gangs || !a.Rigid
 		ap.jobs = append(ap.jobs, a)
 	}
 	ap.addDependencies()
 	if ap.makespan {
 		for i := range ap.jobs {
-			ap.jobs[i].weight, ap.jobs[i].late = tieShare*1e-6/float64(len(ap.jobs)), 0
+			ap.jobs[i].Weight, ap.jobs[i].Late = room.TieShare*1e-6/float64(len(ap.jobs)), 0
 		}
 	}
 	for i := range ap.jobs {
 		a := &ap.jobs[i]
-		for s := range a.forms {
-			f := &a.forms[s]
-			f.weight, f.late, f.before, f.behind = a.weight, a.late, a.before, a.behind
-			f.release = max(f.release, a.release)
+		for s := range a.Forms {
+			f := &a.Forms[s]
+			f.Weight, f.Late, f.Before, f.Behind = a.Weight, a.Late, a.Before, a.Behind
+			f.Release = max(f.Release, a.Release)
 		}
 	}
 	ap.reserveFixed()
@@ -123,15 +124,15 @@ func newShapedProblem(m, shaped *hare.Model, rel *hare.Relaxation, start *Plan, 
 const nodePatience = 0.05
 
 // newFinder returns a finder of places for the jobs of the problem.
-func (ap *annealProblem) newFinder() *slotFinder {
+func (ap *annealProblem) newFinder() *room.Finder {
 	if ap.nodes != nil {
-		return newNodeFinder(ap.nodes, nodePatience)
+		return room.NewNodeFinder(ap.nodes, nodePatience)
 	}
 	n := 1
 	for _, pools := range ap.pools {
 		n = max(n, len(pools))
 	}
-	return newPoolFinder(n)
+	return room.NewPoolFinder(n)
 }
 
 // addDependencies links the jobs that the search moves. Jobs that stay in between have ends
@@ -145,20 +146,20 @@ func (ap *annealProblem) addDependencies() {
 		at[i] = -1
 	}
 	for i := range ap.jobs {
-		at[ap.jobs[i].index] = int32(i)
+		at[ap.jobs[i].Index] = int32(i)
 	}
 	for i := range ap.jobs {
 		a := &ap.jobs[i]
-		for _, p := range ap.m.Jobs[a.index].After {
+		for _, p := range ap.m.Jobs[a.Index].After {
 			switch before := at[p.Job]; {
 			case before >= 0:
 				ap.ordered = true
-				a.before = append(a.before, annealEdge{before, p.LagUs})
-				ap.jobs[before].behind = append(ap.jobs[before].behind, annealEdge{int32(i), p.LagUs})
-			case isFixed(&ap.m.Jobs[p.Job]):
-				a.release = max(a.release, ap.m.Jobs[p.Job].RunsUntilUs+p.LagUs)
+				a.Before = append(a.Before, room.Edge{Job: before, Lag: p.LagUs})
+				ap.jobs[before].Behind = append(ap.jobs[before].Behind, room.Edge{Job: int32(i), Lag: p.LagUs})
+			case room.IsFixed(&ap.m.Jobs[p.Job]):
+				a.Release = max(a.Release, ap.m.Jobs[p.Job].RunsUntilUs+p.LagUs)
 			case ap.start != nil:
-				a.release = max(a.release, ap.start.EndUs[p.Job]+p.LagUs)
+				a.Release = max(a.Release, ap.start.EndUs[p.Job]+p.LagUs)
 			}
 		}
 	}
@@ -166,75 +167,75 @@ func (ap *annealProblem) addDependencies() {
 
 // columns returns the columns in which a plan places its job. Where nodes couple types, no
 // plan uses several types.
-func (ap *annealProblem) columns(plan *jobPlan) []int16 {
-	if ap.nodes != nil && ap.nodes.coupled {
-		k := plan.types[0]
+func (ap *annealProblem) columns(plan *room.JobPlan) []int16 {
+	if ap.nodes != nil && ap.nodes.Coupled {
+		k := plan.Types[0]
 		return ap.column[k : k+1]
 	}
-	return plan.uses()
+	return plan.Uses()
 }
 
 // findTypes fills in the durations of job aj and the types on which the job fits.
-func (ap *annealProblem) findTypes(aj *annealJob, j *hare.ModelJob, sc *slotFinder) bool {
+func (ap *annealProblem) findTypes(aj *room.Job, j *hare.ModelJob, sc *room.Finder) bool {
 	for _, md := range j.Modes {
-		k, d := int16(md.Type), roundUs(j, md)
-		if ap.nodes == nil && aj.levels != nil {
-			if d = aj.leastByLevel(ap.m, k); d == 0 {
+		k, d := int16(md.Type), room.RoundUs(j, md)
+		if ap.nodes == nil && aj.Levels != nil {
+			if d = aj.LeastByLevel(ap.m, k); d == 0 {
 				continue
 			}
 		}
-		if ap.nodes != nil && ap.last.fits(ap.nodes, aj, k) {
-			aj.dur[k] = d
-			if !aj.rigid {
-				aj.roundTypes = append(aj.roundTypes, k)
+		if ap.nodes != nil && ap.last.Fits(ap.nodes, aj, k) {
+			aj.Dur[k] = d
+			if !aj.Rigid {
+				aj.RoundTypes = append(aj.RoundTypes, k)
 			}
-			aj.contiguousTypes = append(aj.contiguousTypes, k)
+			aj.ContiguousTypes = append(aj.ContiguousTypes, k)
 			continue
 		}
 		empty := ap.empty[ap.column[k]]
-		if ap.nodes != nil && aj.levels != nil {
-			if start, _ := sc.earliestByLevel(aj, k, empty, aj.release, 1); start == never {
+		if ap.nodes != nil && aj.Levels != nil {
+			if start, _ := sc.EarliestByLevel(aj, k, empty, aj.Release, 1); start == room.Never {
 				continue
 			}
-			aj.dur[k] = d
-			if !aj.rigid {
-				aj.roundTypes = append(aj.roundTypes, k)
+			aj.Dur[k] = d
+			if !aj.Rigid {
+				aj.RoundTypes = append(aj.RoundTypes, k)
 			}
-			if start, _ := sc.earliestByLevel(aj, k, empty, aj.release, aj.rounds); start != never {
-				aj.contiguousTypes = append(aj.contiguousTypes, k)
+			if start, _ := sc.EarliestByLevel(aj, k, empty, aj.Release, aj.Rounds); start != room.Never {
+				aj.ContiguousTypes = append(aj.ContiguousTypes, k)
 			}
 			continue
 		}
-		if sc.earliestAfterSetup(aj, k, empty, aj.release, d, 0) == never {
+		if sc.EarliestAfterSetup(aj, k, empty, aj.Release, d, 0) == room.Never {
 			continue
 		}
-		aj.dur[k] = d
-		if !aj.rigid {
-			aj.roundTypes = append(aj.roundTypes, k)
+		aj.Dur[k] = d
+		if !aj.Rigid {
+			aj.RoundTypes = append(aj.RoundTypes, k)
 		}
-		if sc.earliestAfterSetup(aj, k, empty, aj.release, d*aj.rounds, 0) != never {
-			aj.contiguousTypes = append(aj.contiguousTypes, k)
+		if sc.EarliestAfterSetup(aj, k, empty, aj.Release, d*aj.Rounds, 0) != room.Never {
+			aj.ContiguousTypes = append(aj.ContiguousTypes, k)
 		}
 	}
-	byDuration := func(x, y int16) int { return cmp.Compare(aj.dur[x], aj.dur[y]) }
-	slices.SortStableFunc(aj.contiguousTypes, byDuration)
-	slices.SortStableFunc(aj.roundTypes, byDuration)
-	return len(aj.contiguousTypes)+len(aj.roundTypes) > 0
+	byDuration := func(x, y int16) int { return cmp.Compare(aj.Dur[x], aj.Dur[y]) }
+	slices.SortStableFunc(aj.ContiguousTypes, byDuration)
+	slices.SortStableFunc(aj.RoundTypes, byDuration)
+	return len(aj.ContiguousTypes)+len(aj.RoundTypes) > 0
 }
 
 // reserveFixed takes the GPUs of the fixed jobs.
 func (ap *annealProblem) reserveFixed() {
 	if ap.nodes != nil {
 		for _, i := range ap.fixed {
-			a := newAnnealJob(ap.m, i)
-			ap.nodes.reserveBlocks(ap.empty, &a, ap.start.Jobs[i])
+			a := room.NewJob(ap.m, i)
+			ap.nodes.ReserveBlocks(ap.empty, &a, ap.start.Jobs[i])
 		}
 		return
 	}
 	at := make([][2]int16, len(ap.m.Classes)) // type and pool of each class
 	for k, pools := range ap.pools {
 		for i, pl := range pools {
-			for _, c := range pl.classes {
+			for _, c := range pl.Classes {
 				at[c] = [2]int16{int16(k), int16(i)}
 			}
 		}
@@ -243,7 +244,7 @@ func (ap *annealProblem) reserveFixed() {
 		for _, b := range ap.start.Jobs[i] {
 			x := at[b.Class]
 			s := &ap.empty[x[0]][x[1]]
-			s.reserve(s.index(b.StartUs), b.StartUs, b.endUs(), int64(b.Width))
+			s.Reserve(s.Index(b.StartUs), b.StartUs, b.EndUs(), int64(b.Width))
 		}
 	}
 }
@@ -313,18 +314,18 @@ func (ap *annealProblem) cumulativePrice(k int16, t int64) float64 {
 // reducedCost returns the least sum of w (C − a) and the price of the GPUs over all
 // starts of job j in one piece on type k; it is +Inf if the job cannot run there. It
 // takes O(grid).
-func (ap *annealProblem) reducedCost(j *annealJob, k int16) float64 {
-	d := j.dur[k]
+func (ap *annealProblem) reducedCost(j *room.Job, k int16) float64 {
+	d := j.Dur[k]
 	if d == 0 {
 		return math.Inf(1)
 	}
-	long := d * j.rounds
-	width := float64(j.width)
+	long := d * j.Rounds
+	width := float64(j.Width)
 	best := math.Inf(1)
 	try := func(start int64, held float64) {
-		best = min(best, j.cost(start+long)+width*held)
+		best = min(best, j.Cost(start+long)+width*held)
 	}
-	try(j.release, ap.cumulativePrice(k, j.release+long)-ap.cumulativePrice(k, j.release))
+	try(j.Release, ap.cumulativePrice(k, j.Release+long)-ap.cumulativePrice(k, j.Release))
 	if ap.price == nil {
 		return best
 	}
@@ -341,10 +342,10 @@ func (ap *annealProblem) reducedCost(j *annealJob, k int16) float64 {
 		return ap.sum[k][*g] + ap.price[k][*g]*float64(t-ap.gridUs[*g])
 	}
 	for g, t := range ap.gridUs {
-		if t >= j.release {
+		if t >= j.Release {
 			try(t, at(&end, t+long)-ap.sum[k][g])
 		}
-		if t-long >= j.release {
+		if t-long >= j.Release {
 			try(t-long, ap.sum[k][g]-at(&begin, t-long))
 		}
 	}
@@ -353,24 +354,24 @@ func (ap *annealProblem) reducedCost(j *annealJob, k int16) float64 {
 
 // encodeStart reads a state from start: the jobs sorted by first start, then end, and a
 // plan for each. It returns false if a job runs where the search would not put it.
-func (ap *annealProblem) encodeStart() (order []int32, plan []jobPlan, ok bool) {
-	plan = make([]jobPlan, len(ap.jobs))
+func (ap *annealProblem) encodeStart() (order []int32, plan []room.JobPlan, ok bool) {
+	plan = make([]room.JobPlan, len(ap.jobs))
 	first := make([]int64, len(ap.jobs))
 	for i := range ap.jobs {
 		j := &ap.jobs[i]
-		blocks := ap.start.Jobs[j.index]
+		blocks := ap.start.Jobs[j.Index]
 		if len(blocks) == 0 {
 			return nil, nil, false
 		}
 		first[i] = blocks[0].StartUs
 		plan[i] = ap.planOf(j, blocks)
-		for _, k := range plan[i].uses() {
-			if plan[i].then == plan[i].shape && j.form(plan[i].shape).dur[k] == 0 {
+		for _, k := range plan[i].Uses() {
+			if plan[i].Then == plan[i].Shape && j.Form(plan[i].Shape).Dur[k] == 0 {
 				return nil, nil, false
 			}
 		}
-		if p := &plan[i]; p.then != p.shape {
-			if j.form(p.shape).dur[p.types[0]] == 0 || j.form(p.then).dur[p.types[1]] == 0 {
+		if p := &plan[i]; p.Then != p.Shape {
+			if j.Form(p.Shape).Dur[p.Types[0]] == 0 || j.Form(p.Then).Dur[p.Types[1]] == 0 {
 				return nil, nil, false
 			}
 		}
@@ -378,26 +379,26 @@ func (ap *annealProblem) encodeStart() (order []int32, plan []jobPlan, ok bool) 
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(first[a], first[b]),
-			cmp.Compare(ap.start.EndUs[ap.jobs[a].index], ap.start.EndUs[ap.jobs[b].index]))
+			cmp.Compare(ap.start.EndUs[ap.jobs[a].Index], ap.start.EndUs[ap.jobs[b].Index]))
 	})
 	return order, plan, true
 }
 
 // planOf returns a plan that comes close to blocks.
-func (ap *annealProblem) planOf(j *annealJob, blocks []Block) jobPlan {
-	if j.forms != nil {
-		shape := uint8(ap.start.Shapes[j.index])
-		if c := ap.start.change(j.index); c.Round > 0 {
+func (ap *annealProblem) planOf(j *room.Job, blocks []room.Block) room.JobPlan {
+	if j.Forms != nil {
+		shape := uint8(ap.start.Shapes[j.Index])
+		if c := ap.start.change(j.Index); c.Round > 0 {
 			first, last := ap.m.Classes[blocks[0].Class].Type, ap.m.Classes[blocks[len(blocks)-1].Class].Type
-			return reshapedOn(int16(first), int16(last), shape, uint8(c.Shape), c.Round)
+			return room.ReshapedOn(int16(first), int16(last), shape, uint8(c.Shape), c.Round)
 		}
-		return ap.planOfShape(j.form(shape), blocks).in(shape)
+		return ap.planOfShape(j.Form(shape), blocks).In(shape)
 	}
 	return ap.planOfShape(j, blocks)
 }
 
 // planOfShape is planOf for a job that keeps its shape.
-func (ap *annealProblem) planOfShape(j *annealJob, blocks []Block) jobPlan {
+func (ap *annealProblem) planOfShape(j *room.Job, blocks []room.Block) room.JobPlan {
 	var types []int16
 	moves, gaps := 0, false
 	until := blocks[0].StartUs
@@ -411,30 +412,30 @@ func (ap *annealProblem) planOfShape(j *annealJob, blocks []Block) jobPlan {
 				gaps = gaps || b.StartUs > until
 			}
 		}
-		until = b.endUs()
+		until = b.EndUs()
 		if !slices.Contains(types, k) {
 			types = append(types, k)
 		}
 	}
 	switch {
-	case (len(types) == 1 || ap.nodes != nil && ap.nodes.coupled) && (!gaps || j.rigid):
-		return contiguousOn(types[0])
+	case (len(types) == 1 || ap.nodes != nil && ap.nodes.Coupled) && (!gaps || j.Rigid):
+		return room.ContiguousOn(types[0])
 	case len(types) == 2 && moves == 1 && !gaps:
-		s := jobPlan{kind: split, n: 2, types: [maxSet]int16{types[0], types[1]}}
+		s := room.JobPlan{Kind: room.Split, N: 2, Types: [room.MaxTypes]int16{types[0], types[1]}}
 		for i := range blocks {
 			if ap.m.Classes[blocks[i].Class].Type == int(types[0]) {
 				continue
 			}
-			if s.rounds = blocks[i].Round; s.rounds > blocks[0].Round {
+			if s.Rounds = blocks[i].Round; s.Rounds > blocks[0].Round {
 				return s
 			}
 			break // the first round mixes both types
 		}
 	}
-	if ap.nodes != nil && ap.nodes.coupled {
+	if ap.nodes != nil && ap.nodes.Coupled {
 		types = types[:1]
 	}
-	return roundByRoundOver(types...)
+	return room.RoundByRoundOver(types...)
 }
 
 // orderBy sorts the jobs by rank and puts predecessors first; ties go by index. It may lower
@@ -445,17 +446,17 @@ func (ap *annealProblem) orderBy(rank []float64) []int32 {
 	}
 	byJob := slices.Repeat([]float64{math.Inf(1)}, len(ap.m.Jobs))
 	for i := range ap.jobs {
-		byJob[ap.jobs[i].index] = rank[i]
+		byJob[ap.jobs[i].Index] = rank[i]
 	}
-	ap.dependencies.inherit(byJob)
+	ap.dependencies.Inherit(byJob)
 	order := make([]int32, len(rank))
 	for j := range order {
 		order[j] = int32(j)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
-		x, y := ap.jobs[a].index, ap.jobs[b].index
+		x, y := ap.jobs[a].Index, ap.jobs[b].Index
 		return cmp.Or(cmp.Compare(byJob[x], byJob[y]),
-			cmp.Compare(ap.dependencies.position[x], ap.dependencies.position[y]))
+			cmp.Compare(ap.dependencies.Position[x], ap.dependencies.Position[y]))
 	})
 	return order
 }
@@ -473,9 +474,9 @@ func orderBy(rank []float64) []int32 {
 // splitJobs returns the jobs that annealing cannot place, and the others.
 func splitJobs(m *hare.Model) (filler, annealed []int) {
 	n := len(m.Jobs)
-	p, _ := newAnnealProblem(m, nil, &Plan{Jobs: make([][]Block, n), EndUs: make([]int64, n)}, nil)
+	p, _ := newAnnealProblem(m, nil, &Plan{Jobs: make([][]room.Block, n), EndUs: make([]int64, n)}, nil)
 	for i := range p.jobs {
-		annealed = append(annealed, p.jobs[i].index)
+		annealed = append(annealed, p.jobs[i].Index)
 	}
 	return p.fixed, annealed
 }
@@ -485,28 +486,28 @@ func splitJobs(m *hare.Model) (filler, annealed []int) {
 const maxForms = 200
 
 // addForms fills in the shapes of a job, and says whether it fits in one of them.
-func (ap *annealProblem) addForms(a *annealJob, shaped *hare.Model, finder *slotFinder) (fits bool) {
-	mj := &shaped.Jobs[a.index]
+func (ap *annealProblem) addForms(a *room.Job, shaped *hare.Model, finder *room.Finder) (fits bool) {
+	mj := &shaped.Jobs[a.Index]
 	if len(mj.Shapes) < 2 || len(mj.Shapes) > maxForms {
 		return false
 	}
-	forms := make([]annealJob, len(mj.Shapes))
+	forms := make([]room.Job, len(mj.Shapes))
 	m, shapes := *shaped, make([]int32, len(shaped.Jobs))
 	m.Jobs = slices.Clone(shaped.Jobs)
 	for s := range forms {
-		shapes[a.index] = int32(s)
-		m.Jobs[a.index] = inShape(mj, s)
-		f := newAnnealJob(&m, a.index)
-		f.shape, f.forms, f.counts, f.units = uint8(s), forms, mj.Shapes[s].Counts, mj.Rounds
-		f.reshape, f.reshapeUs = mj.Reshape, mj.ReshapeUs
-		f.release = max(f.release, a.release)
-		f.dur = make([]int64, len(m.Types))
-		fits = ap.findTypes(&f, &m.Jobs[a.index], finder) || fits
+		shapes[a.Index] = int32(s)
+		m.Jobs[a.Index] = inShape(mj, s)
+		f := room.NewJob(&m, a.Index)
+		f.Shape, f.Forms, f.Counts, f.Units = uint8(s), forms, mj.Shapes[s].Counts, mj.Rounds
+		f.Reshape, f.ReshapeUs = mj.Reshape, mj.ReshapeUs
+		f.Release = max(f.Release, a.Release)
+		f.Dur = make([]int64, len(m.Types))
+		fits = ap.findTypes(&f, &m.Jobs[a.Index], finder) || fits
 		if ap.nodes != nil {
-			ap.nodes.addRunningPlace(&f, &m.Jobs[a.index])
+			ap.nodes.AddRunningPlace(&f, &m.Jobs[a.Index])
 		}
 		forms[s] = f
 	}
-	a.forms = forms
+	a.Forms = forms
 	return fits
 }

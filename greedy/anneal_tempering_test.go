@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // A search with more work does what one with less work did, and then goes on: its value is not higher. The test
@@ -100,7 +101,7 @@ func TestTemperingIsDeterministic(t *testing.T) {
 		}
 		if first == nil {
 			first = p
-		} else if p.Value(m) != first.Value(m) || sumOfEnds(m, p.EndUs) != sumOfEnds(m, first.EndUs) {
+		} else if p.Value(m) != first.Value(m) || room.SumOfEnds(m, p.EndUs) != room.SumOfEnds(m, first.EndUs) {
 			t.Errorf("%d workers: %s, one worker: %s", workers, p.Value(m), first.Value(m))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -66,17 +67,17 @@ func randomGangs(r *rand.Rand, jobs int, windows bool) *hare.Model {
 }
 
 // randomPlans gives each job any plan that the search can draw.
-func randomPlans(w *walker) []jobPlan {
-	var plans []jobPlan
+func randomPlans(w *walker) []room.JobPlan {
+	var plans []room.JobPlan
 	for i := range w.decoder.p.jobs {
 		j := &w.decoder.p.jobs[i]
 		switch {
-		case len(j.contiguousTypes) == 0:
-			plans = append(plans, roundByRoundOver(j.roundTypes[0]))
-		case j.rigid:
-			plans = append(plans, contiguousOn(j.contiguousTypes[w.r.IntN(len(j.contiguousTypes))]))
+		case len(j.ContiguousTypes) == 0:
+			plans = append(plans, room.RoundByRoundOver(j.RoundTypes[0]))
+		case j.Rigid:
+			plans = append(plans, room.ContiguousOn(j.ContiguousTypes[w.r.IntN(len(j.ContiguousTypes))]))
 		default:
-			plans = append(plans, w.gangPlan(j, j.contiguousTypes[w.r.IntN(len(j.contiguousTypes))]))
+			plans = append(plans, w.gangPlan(j, j.ContiguousTypes[w.r.IntN(len(j.ContiguousTypes))]))
 		}
 	}
 	return plans

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // Assign places the items in their order by one rule. The error is ErrNoPlace with the
@@ -16,7 +17,7 @@ import (
 // Where nodes matter or jobs wait for others, only the rule Insertion is known. Items of
 // predecessors must then come first, as Order puts them.
 func Assign(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan, error) {
-	if m.Placed || hasAfter(m) || hasSetups(m) {
+	if m.Placed || room.HasAfter(m) || room.HasSetups(m) {
 		if rule != Insertion {
 			return nil, fmt.Errorf("greedy: the rule %s does not go by nodes or dependencies", rule)
 		}
@@ -43,7 +44,7 @@ func runJobsOf(m *hare.Model, items []Item) []bool {
 // assignByInsertion places the items on the residual capacity, which must be that of an
 // empty schedule.
 func assignByInsertion(ctx context.Context, m *hare.Model, items []Item, res *residual) (*Plan, error) {
-	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
+	p := &Plan{Jobs: make([][]room.Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	for i := range m.Jobs {
 		p.EndUs[i] = m.Jobs[i].ReleaseUs
 	}
@@ -102,7 +103,7 @@ func (av *availability) earliestFit(c int32, t, hold int64) int64 {
 			return s
 		}
 	}
-	return never
+	return room.Never
 }
 
 // occupy makes the first n GPUs of class c free at t.
@@ -118,7 +119,7 @@ func (av *availability) occupy(c int32, n int, t int64) {
 // GPU that is available earliest (Hare, HPDC 2022, algorithm 1), or on the GPU that ends
 // the item first.
 func assignWithoutGaps(ctx context.Context, m *hare.Model, items []Item, rule Rule, big []bool) (*Plan, error) {
-	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
+	p := &Plan{Jobs: make([][]room.Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	av := newAvailability(m)
 	for i := range m.Jobs {
 		p.EndUs[i] = m.Jobs[i].ReleaseUs
@@ -155,17 +156,17 @@ func assignWithoutGaps(ctx context.Context, m *hare.Model, items []Item, rule Ru
 	return p, nil
 }
 
-func (av *availability) placeRound(j *hare.ModelJob, round int64, rule Rule, out *[]Block, end *int64) bool {
+func (av *availability) placeRound(j *hare.ModelJob, round int64, rule Rule, out *[]room.Block, end *int64) bool {
 	ready, last := *end, *end
 	for left := j.Tasks; left > 0; {
-		best, bestKey, bestTie := int32(-1), never, never
+		best, bestKey, bestTie := int32(-1), room.Never, room.Never
 		var start int64
 		var mode *hare.Mode
 		for i := range j.Modes {
 			md := &j.Modes[i]
 			for _, c := range av.byType[md.Type] {
 				s := av.earliestFit(c, max(ready, av.free[c][0]), md.ComputeUs)
-				if s == never {
+				if s == room.Never {
 					continue
 				}
 				key, tie := av.earliestFit(c, av.free[c][0], md.ComputeUs), s+md.DurationUs()
@@ -186,7 +187,7 @@ func (av *availability) placeRound(j *hare.ModelJob, round int64, rule Rule, out
 			n++
 		}
 		av.occupy(best, n, start+mode.ComputeUs)
-		*out = append(*out, Block{Class: best, Width: int32(n), Tasks: 1, Round: round, Rounds: 1, StartUs: start,
+		*out = append(*out, room.Block{Class: best, Width: int32(n), Tasks: 1, Round: round, Rounds: 1, StartUs: start,
 			HoldUs: mode.ComputeUs})
 		left -= int64(n)
 		last = max(last, start+mode.DurationUs())
@@ -196,7 +197,7 @@ func (av *availability) placeRound(j *hare.ModelJob, round int64, rule Rule, out
 }
 
 // placeRuns places all rounds of big job i as runs on GPUs that have nothing later.
-func (av *availability) placeRuns(i int, big []bool) (blocks []Block, end int64, ok bool) {
+func (av *availability) placeRuns(i int, big []bool) (blocks []room.Block, end int64, ok bool) {
 	b := &residual{m: av.m, byType: av.byType, big: big, costs: newOpportunityCosts(av.m, 0)}
 	for c := range av.m.Classes {
 		b.profiles = append(b.profiles, av.profile(int32(c)))
@@ -205,26 +206,26 @@ func (av *availability) placeRuns(i int, big []bool) (blocks []Block, end int64,
 		return nil, 0, false
 	}
 	byStart := slices.Clone(blocks)
-	slices.SortStableFunc(byStart, func(x, y Block) int { return cmp.Compare(x.StartUs, y.StartUs) })
+	slices.SortStableFunc(byStart, func(x, y room.Block) int { return cmp.Compare(x.StartUs, y.StartUs) })
 	for x := range byStart {
 		// At least Width GPUs are free by the run's start, and these come first.
-		av.occupy(byStart[x].Class, int(byStart[x].Width), byStart[x].endUs())
+		av.occupy(byStart[x].Class, int(byStart[x].Width), byStart[x].EndUs())
 	}
 	return blocks, end, true
 }
 
 // profile returns the free GPUs of class c after everything that is placed on them.
-func (av *availability) profile(c int32) *profile {
-	p := fullyBusy()
+func (av *availability) profile(c int32) *room.Profile {
+	p := room.FullyBusy()
 	free := av.free[c]
 	for _, w := range av.windows[c] {
 		n, _ := slices.BinarySearch(free, w.StartUs+1)
-		p.appendStep(w.StartUs, int32(n))
+		p.AppendStep(w.StartUs, int32(n))
 		for ; n < len(free) && free[n] < w.EndUs; n++ {
-			p.appendStep(free[n], int32(n+1))
+			p.AppendStep(free[n], int32(n+1))
 		}
 		if w.EndUs != hare.Forever {
-			p.appendStep(w.EndUs, 0)
+			p.AppendStep(w.EndUs, 0)
 		}
 	}
 	return p
@@ -232,12 +233,12 @@ func (av *availability) profile(c int32) *profile {
 
 // placeGang starts the rounds from first on together: all remaining rounds of a rigid
 // job, or as many rounds of a gang as the window holds.
-func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]Block, end *int64) bool {
+func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]room.Block, end *int64) bool {
 	type option struct {
 		start, hold, key int64
 		classes          []int32
 	}
-	best := option{key: never}
+	best := option{key: room.Never}
 	try := func(classes []int32, hold int64) {
 		length := hold
 		if j.Sync == hare.Rigid {
@@ -258,7 +259,7 @@ func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Ru
 			moved = false
 			for _, c := range classes {
 				t := av.earliestFit(c, s, length)
-				if t == never {
+				if t == room.Never {
 					return
 				}
 				if t > s {
@@ -282,7 +283,7 @@ func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Ru
 	} else {
 		board.classSets(j, try)
 	}
-	if best.key == never {
+	if best.key == room.Never {
 		// Several classes of a type may have no common window, although one class alone has a
 		// place.
 		for i := range j.Modes {
@@ -291,7 +292,7 @@ func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Ru
 			}
 		}
 	}
-	if best.key == never {
+	if best.key == room.Never {
 		return false
 	}
 	if j.Sync != hare.Rigid {
@@ -316,7 +317,7 @@ func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Ru
 		if n := len(*out); n > 0 && (*out)[n-1].Class == at && (*out)[n-1].Round == first {
 			(*out)[n-1].Width++
 		} else {
-			*out = append(*out, Block{Class: at, Width: 1, Tasks: 1, Round: first, Rounds: rounds, StartUs: best.start,
+			*out = append(*out, room.Block{Class: at, Width: 1, Tasks: 1, Round: first, Rounds: rounds, StartUs: best.start,
 				PeriodUs: best.hold, HoldUs: best.hold})
 		}
 		left--

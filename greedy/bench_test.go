@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -25,7 +26,7 @@ func benched(b *testing.B, grainUs int64) *keySearch {
 	rel := &hare.Relaxation{Progress: make([][]hare.Point, len(m.Jobs))}
 	last := int64(0)
 	for i, e := range start.EndUs {
-		rel.Progress[i] = []hare.Point{{TimeUs: float64(firstStart(start.Jobs[i]))},
+		rel.Progress[i] = []hare.Point{{TimeUs: float64(room.FirstStart(start.Jobs[i]))},
 			{TimeUs: float64(e), Rounds: float64(m.Jobs[i].Rounds)}}
 		last = max(last, e)
 	}
@@ -42,7 +43,7 @@ func benched(b *testing.B, grainUs int64) *keySearch {
 	}
 	s := newKeySearch(context.Background(), m, start, &ImproveConfig{Moves: 1, Workers: 1})
 	s.chooseResidual(start, make([]bool, len(m.Jobs)))
-	s.bestValue = weighted(s.m, s.best.EndUs)
+	s.bestValue = room.Weighted(s.m, s.best.EndUs)
 	s.prepare(rel)
 	s.evaluateStart(startLambdas[:])
 	return s

@@ -16,7 +16,7 @@ func checkGangs(m *hare.Model, p *Plan) error {
 		id := m.Instance.Jobs[i].ID
 		if j.Sync == hare.Relaxed {
 			for _, b := range p.Jobs[i] {
-				byClass[b.Class] = append(byClass[b.Class], held{b.StartUs, b.endUs(), int64(b.Width)})
+				byClass[b.Class] = append(byClass[b.Class], held{b.StartUs, b.EndUs(), int64(b.Width)})
 			}
 			continue
 		}
@@ -37,7 +37,7 @@ func checkGangs(m *hare.Model, p *Plan) error {
 				k != m.Classes[p.Jobs[i][0].Class].Type) {
 				return fmt.Errorf("%s: not rigid: %+v", id, b)
 			}
-			byClass[b.Class] = append(byClass[b.Class], held{b.StartUs, b.endUs(), int64(b.Width)})
+			byClass[b.Class] = append(byClass[b.Class], held{b.StartUs, b.EndUs(), int64(b.Width)})
 			for r := range b.Rounds {
 				x := &rounds[b.Round+r]
 				start := b.StartUs + r*b.PeriodUs

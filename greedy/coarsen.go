@@ -2,6 +2,7 @@ package greedy
 
 import (
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // Time grids are used if horizon × classes is at most maxGridCells and tasks are at most
@@ -132,10 +133,10 @@ func (p *Plan) fromUnits(unit int64) *Plan {
 
 // mapTimes returns a deep copy of p with f applied to all times.
 func (p *Plan) mapTimes(f func(t int64) int64) *Plan {
-	x := &Plan{Jobs: make([][]Block, len(p.Jobs)), EndUs: make([]int64, len(p.EndUs))}
+	x := &Plan{Jobs: make([][]room.Block, len(p.Jobs)), EndUs: make([]int64, len(p.EndUs))}
 	for i := range p.Jobs {
 		x.EndUs[i] = f(p.EndUs[i])
-		x.Jobs[i] = append([]Block(nil), p.Jobs[i]...)
+		x.Jobs[i] = append([]room.Block(nil), p.Jobs[i]...)
 		for n := range x.Jobs[i] {
 			b := &x.Jobs[i][n]
 			b.StartUs, b.PeriodUs, b.HoldUs = f(b.StartUs), f(b.PeriodUs), f(b.HoldUs)

@@ -82,7 +82,7 @@ func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane, runs []i
 	}
 	var busy eventHeap // the busy GPUs by the time at which they become free
 	for _, b := range blocks {
-		from := b.takenFromUs()
+		from := b.TakenFromUs()
 		for len(busy) > 0 && busy[0].time <= from {
 			g := busy.pop().at
 			free[g] = true
@@ -109,7 +109,7 @@ func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane, runs []i
 					m.Instance.Jobs[b.job].ID)
 			}
 			free[g], last[g] = false, b.job
-			busy.push(event{b.endUs(), g})
+			busy.push(event{b.EndUs(), g})
 			appendEntry(&lanes[gpus[g]], b, m.Jobs[b.job].FirstRound)
 		}
 	}

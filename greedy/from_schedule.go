@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // FromSchedule reads the plan of a schedule, which must be feasible and may hold only
@@ -23,22 +24,22 @@ func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 		p.Shapes = shapes
 		return p
 	}
-	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
+	p := &Plan{Jobs: make([][]room.Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	type place struct{ class, node int32 }
 	places := make(map[string]place, len(m.GPUs))
-	var nodes *nodeLayout
+	var nodes *room.Layout
 	if m.Placed {
-		nodes = newNodeLayout(m)
+		nodes = room.NewLayout(m)
 	}
 	for i := range m.GPUs {
 		g := &m.GPUs[i]
 		at := place{class: int32(g.Class)}
 		if nodes != nil {
-			pool := nodes.poolAt[g.Type][g.Node]
+			pool := nodes.PoolAt[g.Type][g.Node]
 			if pool < 0 {
 				continue // the GPU is never in service
 			}
-			at = place{nodes.pools[g.Type][pool].class, int32(g.Node)}
+			at = place{nodes.Pools[g.Type][pool].Class, int32(g.Node)}
 		}
 		places[g.ID] = at
 	}
@@ -66,7 +67,7 @@ func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 		}
 	}
 	for i := range p.Jobs {
-		if isFixed(&m.Jobs[i]) {
+		if room.IsFixed(&m.Jobs[i]) {
 			p.EndUs[i] = m.Jobs[i].RunsUntilUs
 		}
 		if m.Levels != nil && m.Jobs[i].Sync != hare.Relaxed {
@@ -102,9 +103,9 @@ func (p *Plan) addEntry(m *hare.Model, job int, c, node int32, e *hare.Entry, ap
 			mode = &mj.Modes[k]
 		}
 	}
-	b := Block{Class: c, Node: node, Width: 1, Tasks: int32(e.Tasks), Round: e.Round - mj.FirstRound, Rounds: e.Rounds,
+	b := room.Block{Class: c, Node: node, Width: 1, Tasks: int32(e.Tasks), Round: e.Round - mj.FirstRound, Rounds: e.Rounds,
 		StartUs: e.StartUs, PeriodUs: e.PeriodUs, HoldUs: e.Tasks * mode.ComputeUs}
-	p.EndUs[job] = max(p.EndUs[job], b.endUs()+mode.SyncUs)
+	p.EndUs[job] = max(p.EndUs[job], b.EndUs()+mode.SyncUs)
 	switch {
 	case mj.Sync != hare.Relaxed:
 		b.HoldUs += mode.SyncUs
@@ -156,7 +157,7 @@ func roundsInShapes(m *hare.Model, s *hare.Schedule) ([]int32, *hare.Schedule) {
 // holdBySpread lets the blocks of job i, whose GPUs are held for the longest time, hold them as long
 // as rounds take that are spread as those of the job. It cuts the blocks where the nodes of the
 // rounds change, and returns when the job ends.
-func holdBySpread(m *hare.Model, i int, blocks []Block, end int64) ([]Block, int64) {
+func holdBySpread(m *hare.Model, i int, blocks []room.Block, end int64) ([]room.Block, int64) {
 	j := &m.Jobs[i]
 	if len(blocks) == 0 || !slices.ContainsFunc(j.Modes, func(md hare.Mode) bool { return md.SyncByLevel != nil }) {
 		return blocks, end
@@ -167,11 +168,11 @@ func holdBySpread(m *hare.Model, i int, blocks []Block, end int64) ([]Block, int
 	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
-	slices.SortFunc(blocks, func(a, b Block) int { return cmp.Compare(a.Round, b.Round) })
-	var out, here []Block
+	slices.SortFunc(blocks, func(a, b room.Block) int { return cmp.Compare(a.Round, b.Round) })
+	var out, here []room.Block
 	end = 0
 	for c, round := range cuts[:len(cuts)-1] {
-		here = slices.DeleteFunc(here, func(b Block) bool { return b.Round+b.Rounds <= round })
+		here = slices.DeleteFunc(here, func(b room.Block) bool { return b.Round+b.Rounds <= round })
 		for len(blocks) > 0 && blocks[0].Round == round {
 			here, blocks = append(here, blocks[0]), blocks[1:]
 		}
@@ -190,7 +191,7 @@ func holdBySpread(m *hare.Model, i int, blocks []Block, end int64) ([]Block, int
 			if b.Rounds == 1 {
 				b.PeriodUs = b.HoldUs
 			}
-			end = max(end, b.endUs())
+			end = max(end, b.EndUs())
 			out = append(out, b)
 		}
 	}
@@ -199,8 +200,8 @@ func holdBySpread(m *hare.Model, i int, blocks []Block, end int64) ([]Block, int
 
 // holdTogether lets the blocks of a gang job that mixes types hold their GPUs until the
 // slowest task of the round has ended.
-func holdTogether(blocks []Block) {
-	slices.SortFunc(blocks, func(a, b Block) int { return cmp.Compare(a.Round, b.Round) })
+func holdTogether(blocks []room.Block) {
+	slices.SortFunc(blocks, func(a, b room.Block) int { return cmp.Compare(a.Round, b.Round) })
 	longest := make([]int64, len(blocks))
 	for i := range blocks {
 		longest[i] = max(longest[i], blocks[i].HoldUs)
@@ -234,16 +235,16 @@ func (p *Plan) addLeads(m *hare.Model, runs []int32) {
 			if b.Stays = b.job == before; b.Stays {
 				b.LeadUs = b.StartUs - until
 			} else {
-				b.LeadUs = setupOf(&m.Jobs[b.job], m.Classes[b.Class].Type)
+				b.LeadUs = room.SetupOf(&m.Jobs[b.job], m.Classes[b.Class].Type)
 			}
-			before, until = b.job, b.endUs()
+			before, until = b.job, b.EndUs()
 		}
 	}
 }
 
 // mergeEqualBlocks sorts blocks by round and merges blocks that differ only in width.
-func mergeEqualBlocks(blocks []Block) []Block {
-	slices.SortFunc(blocks, func(a, b Block) int {
+func mergeEqualBlocks(blocks []room.Block) []room.Block {
+	slices.SortFunc(blocks, func(a, b room.Block) int {
 		return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs),
 			cmp.Compare(a.Class, b.Class), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Rounds, b.Rounds),
 			cmp.Compare(a.PeriodUs, b.PeriodUs), cmp.Compare(a.Tasks, b.Tasks), cmp.Compare(a.LeadUs, b.LeadUs),
@@ -276,7 +277,7 @@ func Complete(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
 	var best *Plan
 	var err error
 	complete := p.complete
-	if m.Placed || hasAfter(m) || hasSetups(m) {
+	if m.Placed || room.HasAfter(m) || room.HasSetups(m) {
 		complete = p.completeOnNodes
 	}
 	for _, kind := range []string{"wspt", "arrival"} {
@@ -361,21 +362,21 @@ func (p *Plan) completeOnNodes(ctx context.Context, m *hare.Model, kind string) 
 	for i := range stays {
 		stays[i] = len(p.Jobs[i]) > 0
 	}
-	return p.completeInOrder(ctx, m, newNodeLayout(m), Order(m, nil, kind), stays)
+	return p.completeInOrder(ctx, m, room.NewLayout(m), Order(m, nil, kind), stays)
 }
 
 // completeInOrder is completeOnNodes for some jobs of p, those that stay. Items gives the order of the
 // others. It changes stays.
-func (p *Plan) completeInOrder(ctx context.Context, m *hare.Model, layout *nodeLayout, items []Item,
+func (p *Plan) completeInOrder(ctx context.Context, m *hare.Model, layout *room.Layout, items []Item,
 	stays []bool) (*Plan, error) {
 	for {
-		out := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
+		out := &Plan{Jobs: make([][]room.Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 		nb := newNodeBoard(m, layout)
 		for i := range m.Jobs {
-			out.EndUs[i] = earliestStart(&m.Jobs[i])
+			out.EndUs[i] = room.EarliestStart(&m.Jobs[i])
 			if stays[i] {
 				out.Jobs[i], out.EndUs[i] = p.Jobs[i], p.EndUs[i]
-				nb.layout.reserveBlocks(nb.capacities, &nb.jobs[i], p.Jobs[i])
+				nb.layout.ReserveBlocks(nb.capacities, &nb.jobs[i], p.Jobs[i])
 			}
 		}
 		missing := slices.DeleteFunc(slices.Clone(items), func(it Item) bool { return stays[it.Job] })
@@ -384,7 +385,7 @@ func (p *Plan) completeInOrder(ctx context.Context, m *hare.Model, layout *nodeL
 		}
 		moves := false
 		for i := range m.Jobs {
-			if stays[i] && len(m.Jobs[i].After) > 0 && firstSetup(m, i, p.Jobs[i]) < readyAt(m, i, out.EndUs) {
+			if stays[i] && len(m.Jobs[i].After) > 0 && room.FirstSetup(m, i, p.Jobs[i]) < room.ReadyAt(m, i, out.EndUs) {
 				stays[i], moves = false, true
 			}
 		}
@@ -395,7 +396,7 @@ func (p *Plan) completeInOrder(ctx context.Context, m *hare.Model, layout *nodeL
 }
 
 // placeWholeJob places all rounds of job i and appends the blocks to out.
-func (res *residual) placeWholeJob(i int, out []Block) ([]Block, int64, bool) {
+func (res *residual) placeWholeJob(i int, out []room.Block) ([]room.Block, int64, bool) {
 	if res.big[i] {
 		res.costs.byJob[i] = res.costs.of(res.m, i)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // Improve searches from start for a better plan, guided by rel, until the work is spent,
@@ -20,14 +21,14 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 	if hasShapes(m) {
 		return improveInShapes(ctx, m, rel, start, cfg)
 	}
-	if m.Placed || hasSetups(cmp.Or(cfg.shaped, m)) {
+	if m.Placed || room.HasSetups(cmp.Or(cfg.shaped, m)) {
 		return improveOnNodes(ctx, m, rel, start, cfg)
 	}
 	filler, annealed := splitJobs(m)
 	switch {
 	case cfg.shaped != nil && len(filler) > 0:
 		return improveOnNodes(ctx, m, rel, start, cfg)
-	case len(filler) > 0 && (hasAfter(m) || len(annealed) > 0 && m.Instance.Objective != hare.ObjectiveWeightedJCT):
+	case len(filler) > 0 && (room.HasAfter(m) || len(annealed) > 0 && m.Instance.Objective != hare.ObjectiveWeightedJCT):
 		// The other searches move rounds without regard to other jobs, and take the value of a
 		// plan apart by jobs. Classes of GPUs stand for nodes here.
 		return improveOnNodes(ctx, m, rel, start, cfg)

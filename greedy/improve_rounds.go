@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // Most searches plan what they do by the moves that they have. A continual search makes them in rounds, of which
@@ -14,14 +15,14 @@ const firstRound = 6 // the moves of the first round, for each job
 
 // continues reports whether the search of m is continual without rounds.
 func continues(m *hare.Model, rel *hare.Relaxation, start *Plan) bool {
-	if hasShapes(m) || m.Placed || hasSetups(m) {
+	if hasShapes(m) || m.Placed || room.HasSetups(m) {
 		return false
 	}
 	filler, annealed := splitJobs(m)
 	switch {
 	case len(filler) == 0:
 		return true
-	case hasAfter(m):
+	case room.HasAfter(m):
 		return false
 	case len(annealed) > 0:
 		// Of few jobs, the search by keys tries nearly all orders.

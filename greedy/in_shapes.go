@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // hasShapes says whether some job of a model may have several shapes.
@@ -105,7 +106,7 @@ func feasibleShapes(m *hare.Model) (fits [][]int32, never []hare.Reason) {
 	for i := range m.Jobs {
 		index[m.Instance.Jobs[i].ID] = i
 	}
-	heads := dependenciesOf(m).head // whatever the shapes of predecessors are
+	heads := room.DependenciesOf(m).Head // whatever the shapes of predecessors are
 	for s := range most {
 		shapes := make([]int32, len(m.Jobs))
 		for i := range shapes {
@@ -143,12 +144,12 @@ func feasibleShapes(m *hare.Model) (fits [][]int32, never []hare.Reason) {
 // quickestShapes returns the shape of each job in which it ends first on an empty cluster, and
 // cheapestShapes those in which it takes the least GPU-time, both among those that fit.
 func quickestShapes(m *hare.Model, fits [][]int32) []int32 {
-	return shapesBy(m, fits, func(j *hare.ModelJob) float64 { return float64(leastTime(j)) })
+	return shapesBy(m, fits, func(j *hare.ModelJob) float64 { return float64(room.LeastTime(j)) })
 }
 
 func cheapestShapes(m *hare.Model, fits [][]int32) []int32 {
 	return shapesBy(m, fits, func(j *hare.ModelJob) float64 {
-		return float64(leastTime(j)) * float64(j.Tasks*j.GPUs)
+		return float64(room.LeastTime(j)) * float64(j.Tasks*j.GPUs)
 	})
 }
 
@@ -182,7 +183,7 @@ func AssignInOrder(ctx context.Context, m *hare.Model, rel *hare.Relaxation, kin
 			fault = err
 			continue
 		}
-		if best == nil || weighted(m, p.EndUs) < weighted(m, best.EndUs) {
+		if best == nil || room.Weighted(m, p.EndUs) < room.Weighted(m, best.EndUs) {
 			best = p
 		}
 	}

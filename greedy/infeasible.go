@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 func reason(m *hare.Model, i int, code, detail string) hare.Reason {
@@ -148,7 +149,7 @@ func Infeasible(m *hare.Model) []hare.Reason {
 		return infeasibleInShapes(m)
 	}
 	if m.Placed {
-		return infeasibleOnNodes(m, dependenciesOf(m).head)
+		return infeasibleOnNodes(m, room.DependenciesOf(m).Head)
 	}
 	return infeasibleInClasses(m)
 }
@@ -157,7 +158,7 @@ func Infeasible(m *hare.Model) []hare.Reason {
 func infeasibleInClasses(m *hare.Model) []hare.Reason {
 	var out []hare.Reason
 	for i := range m.Jobs {
-		if isFixed(&m.Jobs[i]) {
+		if room.IsFixed(&m.Jobs[i]) {
 			continue
 		}
 		if code, detail := infeasibility(m, &m.Jobs[i]); code != "" {

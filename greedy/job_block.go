@@ -5,25 +5,26 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // jobBlock is one block with its job.
 type jobBlock struct {
 	job, index int32 // index is the position in the job's blocks
-	*Block
+	*room.Block
 }
 
 // compareHeld orders blocks by the time from which they hold their GPUs. Blocks that stay come first, because
 // they need the very GPUs that the job has.
 func compareHeld(a, b jobBlock) int {
-	return cmp.Or(cmp.Compare(a.takenFromUs(), b.takenFromUs()), -compareBool(a.Stays, b.Stays),
+	return cmp.Or(cmp.Compare(a.TakenFromUs(), b.TakenFromUs()), -compareBool(a.Stays, b.Stays),
 		cmp.Compare(a.job, b.job), cmp.Compare(a.index, b.index))
 }
 
 // runningJobs returns the job that runs on each GPU at time 0, −1 where there is none. It is nil where no job
 // needs setups.
 func runningJobs(m *hare.Model) []int32 {
-	if !hasSetups(m) {
+	if !room.HasSetups(m) {
 		return nil
 	}
 	runs := slices.Repeat([]int32{-1}, len(m.GPUs))

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // justify is double justification: it shifts every relaxed job that is placed round by
@@ -36,7 +37,7 @@ func (res *residual) justifyAllLeft(ctx context.Context, p *Plan) {
 	n := len(res.m.Jobs)
 	order, start := make([]int, n), make([]int64, n)
 	for i := range order {
-		order[i], start[i] = i, firstStart(p.Jobs[i])
+		order[i], start[i] = i, room.FirstStart(p.Jobs[i])
 	}
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(start[x], start[y]) })
 	for _, i := range order {
@@ -63,7 +64,7 @@ func (res *residual) justifyLeft(p *Plan, i int) {
 }
 
 // restore puts the old blocks of a job back in place of new ones.
-func (res *residual) restore(old, blocks []Block) {
+func (res *residual) restore(old, blocks []room.Block) {
 	res.spareBlocks = blocks
 	for x := range blocks {
 		res.release(&blocks[x])
@@ -98,12 +99,12 @@ func (res *residual) justifyRight(p *Plan, i int) {
 
 // endOf returns the time at which the last of some blocks of a relaxed job has
 // synchronised.
-func (res *residual) endOf(j *hare.ModelJob, blocks []Block) int64 {
+func (res *residual) endOf(j *hare.ModelJob, blocks []room.Block) int64 {
 	end := int64(0)
 	for x := range blocks {
 		for _, md := range j.Modes {
 			if md.Type == res.m.Classes[blocks[x].Class].Type {
-				end = max(end, blocks[x].endUs()+md.SyncUs)
+				end = max(end, blocks[x].EndUs()+md.SyncUs)
 			}
 		}
 	}
@@ -128,11 +129,11 @@ func (res *residual) latestCandidate(cands []candidate, release int64) (best int
 		}
 		s, n := int64(0), int32(0)
 		if res.grid != nil {
-			s, n = res.grid[c.class].latest(from, c.start+c.hold, c.hold)
+			s, n = res.grid[c.class].Latest(from, c.start+c.hold, c.hold)
 		} else {
-			s, n = res.profiles[c.class].latest(from, c.start+c.hold, c.hold, 1)
+			s, n = res.profiles[c.class].Latest(from, c.start+c.hold, c.hold, 1)
 		}
-		if s == never {
+		if s == room.Never {
 			c.start = from - 1
 			continue
 		}
@@ -146,7 +147,7 @@ func (res *residual) latestCandidate(cands []candidate, release int64) (best int
 
 // placeRoundLate places one round to start as late as possible with every task
 // synchronised by the time by. It returns the first start of the round.
-func (res *residual) placeRoundLate(j *hare.ModelJob, round, by int64, out *[]Block) (start int64, ok bool) {
+func (res *residual) placeRoundLate(j *hare.ModelJob, round, by int64, out *[]room.Block) (start int64, ok bool) {
 	left := int32(min(j.Tasks, 1<<30))
 	start = by
 	cands := res.candidates(j, 0)
@@ -159,7 +160,7 @@ func (res *residual) placeRoundLate(j *hare.ModelJob, round, by int64, out *[]Bl
 			return 0, false
 		}
 		c := &cands[at]
-		x := Block{Class: c.class, Width: min(left, c.width), Tasks: 1, Round: round, Rounds: 1, StartUs: c.start,
+		x := room.Block{Class: c.class, Width: min(left, c.width), Tasks: 1, Round: round, Rounds: 1, StartUs: c.start,
 			HoldUs: c.hold}
 		res.reserve(&x)
 		*out = append(*out, x)

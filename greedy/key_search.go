@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // searchRelaxed searches over random keys: a key for each round, and for each job a
@@ -38,7 +39,7 @@ func newKeySearch(ctx context.Context, m *hare.Model, start *Plan, cfg *ImproveC
 // search runs the search and returns the best plan in µs.
 func (ks *keySearch) search(rel *hare.Relaxation, start *Plan) (*Plan, Stats, error) {
 	if ks.best != nil {
-		ks.bestValue = weighted(ks.m, ks.best.EndUs)
+		ks.bestValue = room.Weighted(ks.m, ks.best.EndUs)
 	}
 	first := ks.best
 	ks.checkpoint = func() *Plan {
@@ -65,7 +66,7 @@ func (ks *keySearch) bestPlan(start *Plan) *Plan {
 	if ks.rounded {
 		ks.justifyToTrueReleases(best)
 	}
-	if start != nil && ks.rounded && weighted(ks.fullModel, start.EndUs) <= weighted(ks.fullModel, best.EndUs) {
+	if start != nil && ks.rounded && room.Weighted(ks.fullModel, start.EndUs) <= room.Weighted(ks.fullModel, best.EndUs) {
 		return nil
 	}
 	return best
@@ -438,7 +439,7 @@ func (ks *keySearch) updateIncumbent(t *trial) {
 	}
 	ks.best, ks.bestValue = t.plan.fromUnits(1), t.final
 	if ks.cfg.Report != nil {
-		ks.cfg.Report((&Plan{Jobs: make([][]Block, len(ks.m.Jobs)),
+		ks.cfg.Report((&Plan{Jobs: make([][]room.Block, len(ks.m.Jobs)),
 			EndUs: ks.best.EndUs}).fromUnits(ks.unit).Value(ks.fullModel))
 	}
 }
@@ -628,7 +629,7 @@ func (t *trial) decode(ks *keySearch) {
 	t.items = append(t.items, fresh...)
 	t.residual.reset(ks.empty)
 	if t.buffer == nil {
-		t.buffer = &Plan{Jobs: make([][]Block, len(ks.m.Jobs)), EndUs: make([]int64, len(ks.m.Jobs))}
+		t.buffer = &Plan{Jobs: make([][]room.Block, len(ks.m.Jobs)), EndUs: make([]int64, len(ks.m.Jobs))}
 	}
 	p := t.buffer
 	for i := range ks.m.Jobs {
@@ -650,7 +651,7 @@ func (t *trial) decode(ks *keySearch) {
 			return
 		}
 	}
-	t.plan, t.value = p, weighted(ks.m, p.EndUs)
+	t.plan, t.value = p, room.Weighted(ks.m, p.EndUs)
 	t.raw, t.final = t.value, t.value
 }
 
@@ -661,7 +662,7 @@ func (t *trial) justifyWhileBetter(ks *keySearch, passes int) {
 		t.work += 2 * int64(len(ks.m.Jobs))
 		t.residual.justify(ks.budget.ctx, t.plan)
 		before := t.final
-		t.final = weighted(ks.m, t.plan.EndUs)
+		t.final = room.Weighted(ks.m, t.plan.EndUs)
 		if t.final >= before*(1-minJustifyGain) {
 			return
 		}

@@ -2,6 +2,7 @@ package greedy
 
 import (
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // mergedProfile is the free capacity over time of the classes that a job may use: a list
@@ -38,12 +39,12 @@ func newMergedProfile(res *residual, j *hare.ModelJob, t int64) (*mergedProfile,
 	for i := range j.Modes {
 		for _, c := range res.byType[j.Modes[i].Type] {
 			p := res.profiles[c]
-			x := p.index(t)
+			x := p.Index(t)
 			at := int32(len(mp.classes))
 			mp.classes, mp.mode, mp.step = append(mp.classes, c), append(mp.mode, i), append(mp.step, x+1)
-			v.free = append(v.free, p.count(x))
-			if x+1 < p.steps() {
-				mp.pending.push(event{p.time(x + 1), at})
+			v.free = append(v.free, p.Count(x))
+			if x+1 < p.Steps() {
+				mp.pending.push(event{p.Time(x + 1), at})
 			}
 		}
 	}
@@ -54,7 +55,7 @@ func newMergedProfile(res *residual, j *hare.ModelJob, t int64) (*mergedProfile,
 func (mp *mergedProfile) time(x int) int64 {
 	for x >= len(mp.times) {
 		if len(mp.pending) == 0 {
-			return never
+			return room.Never
 		}
 		t := mp.pending[0].time
 		mp.times, mp.first = append(mp.times, t), append(mp.first, len(mp.at))
@@ -62,9 +63,9 @@ func (mp *mergedProfile) time(x int) int64 {
 			at := mp.pending[0].at
 			p := mp.b.profiles[mp.classes[at]]
 			i := mp.step[at]
-			mp.at, mp.free = append(mp.at, at), append(mp.free, p.count(i))
-			if mp.step[at]++; i+1 < p.steps() {
-				mp.pending.replace(event{p.time(i + 1), at})
+			mp.at, mp.free = append(mp.at, at), append(mp.free, p.Count(i))
+			if mp.step[at]++; i+1 < p.Steps() {
+				mp.pending.replace(event{p.Time(i + 1), at})
 			} else {
 				mp.pending.pop()
 			}
@@ -76,7 +77,7 @@ func (mp *mergedProfile) time(x int) int64 {
 // remaining returns the number of steps of the profiles from the start on.
 func (mp *mergedProfile) remaining() (n int64) {
 	for at, c := range mp.classes {
-		n += int64(mp.b.profiles[c].steps() - mp.step[at])
+		n += int64(mp.b.profiles[c].Steps() - mp.step[at])
 	}
 	return n
 }

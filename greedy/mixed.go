@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // mixedSearch searches for instances that have gang or rigid jobs as well as others.
@@ -229,7 +230,7 @@ func (ms *mixedSearch) blendProgress(plan *Plan, weight float64) [][]hare.Point 
 	out := make([][]hare.Point, len(ms.filler))
 	for x, i := range ms.filler {
 		rounds := float64(ms.m.Jobs[i].Rounds)
-		start := float64(firstStart(plan.Jobs[i]))
+		start := float64(room.FirstStart(plan.Jobs[i]))
 		long := float64(plan.EndUs[i]) - start
 		pts := ms.rel.Progress[i]
 		if len(pts) == 0 {
@@ -252,8 +253,8 @@ func (ms *mixedSearch) fillerRelaxation(progress [][]hare.Point) *hare.Relaxatio
 // jobs from start (or from rel alone if start is nil), and justifies the result. It
 // reports whether the plan is better than all before.
 func (ms *mixedSearch) fill(fixed, start *Plan, rel *hare.Relaxation, cfg ImproveConfig) bool {
-	annealed := &Plan{Jobs: make([][]Block, len(ms.m.Jobs)), EndUs: make([]int64, len(ms.m.Jobs))}
-	p := &Plan{Jobs: make([][]Block, len(ms.m.Jobs)), EndUs: make([]int64, len(ms.m.Jobs))}
+	annealed := &Plan{Jobs: make([][]room.Block, len(ms.m.Jobs)), EndUs: make([]int64, len(ms.m.Jobs))}
+	p := &Plan{Jobs: make([][]room.Block, len(ms.m.Jobs)), EndUs: make([]int64, len(ms.m.Jobs))}
 	var value hare.Amount // the value of the annealed jobs
 	for _, i := range ms.annealed {
 		p.Jobs[i], p.EndUs[i] = fixed.Jobs[i], fixed.EndUs[i]
@@ -297,7 +298,7 @@ func (ms *mixedSearch) justifyAndKeep(p *Plan) bool {
 		}
 	}
 	for before := math.Inf(1); ms.ctx.Err() == nil; {
-		v := weighted(ms.m, p.EndUs)
+		v := room.Weighted(ms.m, p.EndUs)
 		if v >= before*(1-1e-5) {
 			break
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // TestSearchOnNodesAgainstBruteForce also counts how often the search finds the optimum.
@@ -40,9 +41,9 @@ func TestSearchOnNodesAgainstBruteForce(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		mustPass(t, m, p, what)
-		value := int64(weighted(m, p.EndUs))
-		if value < best || value > int64(weighted(m, first.EndUs)) {
-			t.Fatalf("%s: the search found %d from %.0f, and the optimum is %d\n%+v", what, value, weighted(m, first.EndUs),
+		value := int64(room.Weighted(m, p.EndUs))
+		if value < best || value > int64(room.Weighted(m, first.EndUs)) {
+			t.Fatalf("%s: the search found %d from %.0f, and the optimum is %d\n%+v", what, value, room.Weighted(m, first.EndUs),
 				best, m.Instance)
 		}
 		if value == best {

@@ -5,16 +5,17 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // infeasibleOnNodes lists the jobs that can never run where nodes matter, each with the proof
 // in words and the field to change. No job starts before its head. It takes O(jobs · nodes).
 func infeasibleOnNodes(m *hare.Model, heads []int64) []hare.Reason {
 	var out []hare.Reason
-	nb := newNodeBoard(m, newNodeLayout(m))
-	nb.heads, nb.lastRooms = heads, lastRooms{}
+	nb := newNodeBoard(m, room.NewLayout(m))
+	nb.heads, nb.lastRooms = heads, room.LastRooms{}
 	for i := range m.Jobs {
-		if isFixed(&m.Jobs[i]) {
+		if room.IsFixed(&m.Jobs[i]) {
 			continue
 		}
 		if field, code, detail := nb.infeasibility(i); code != "" {
@@ -37,7 +38,7 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 		return "", code, detail
 	}
 	for x := range j.Modes {
-		if nb.lastRooms.fits(nb.layout, &nb.jobs[i], int16(j.Modes[x].Type)) {
+		if nb.lastRooms.Fits(nb.layout, &nb.jobs[i], int16(j.Modes[x].Type)) {
 			return "", "", ""
 		}
 	}
@@ -49,41 +50,41 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 		hold := md.ComputeUs
 		switch j.Sync {
 		case hare.Gang:
-			hold = leastRoundUs(md)
+			hold = room.LeastRoundUs(md)
 		case hare.Rigid:
-			hold = leastRoundUs(md) * j.Rounds
+			hold = room.LeastRoundUs(md) * j.Rounds
 		}
 		k := int16(md.Type)
 		task := nb.jobs[i]
-		task.tasks, task.width, task.levels = 1, task.gpus, nil
-		empty := nb.layout.empty[nb.layout.column[k]]
-		if nb.finder.nodes.earliest(&task, k, empty, from, hold, 0) != never {
+		task.Tasks, task.Width, task.Levels = 1, task.Gpus, nil
+		empty := nb.layout.Empty[nb.layout.Column[k]]
+		if nb.finder.Nodes.Earliest(&task, k, empty, from, hold, 0) != room.Never {
 			windowed = true
 		}
 		atOnce := hare.MostRoom(m.TaskRoom(j, md.Type))
-		if nb.jobs[i].levels != nil {
+		if nb.jobs[i].Levels != nil {
 			atOnce = m.LevelRoom(j, []int{md.Type}, j.Within)
 		}
 		most = max(most, atOnce)
 		together += atOnce
-		if nb.jobs[i].levels != nil {
+		if nb.jobs[i].Levels != nil {
 			rounds := int64(1)
 			if j.Sync == hare.Rigid {
 				rounds = j.Rounds
 			}
 			job := nb.jobs[i]
 			if j.RunsUntilUs > 0 {
-				job.setups = nil // they may begin while the job runs, and its own GPUs need none
+				job.Setups = nil // they may begin while the job runs, and its own GPUs need none
 			}
-			start, _ := nb.finder.earliestByLevel(&job, k, empty, from, rounds)
-			fits = fits || start != never
-		} else if j.Sync == hare.Relaxed || nb.finder.nodes.earliest(&nb.jobs[i], k, empty, from, hold, 0) != never {
+			start, _ := nb.finder.EarliestByLevel(&job, k, empty, from, rounds)
+			fits = fits || start != room.Never
+		} else if j.Sync == hare.Relaxed || nb.finder.Nodes.Earliest(&nb.jobs[i], k, empty, from, hold, 0) != room.Never {
 			fits = fits || j.Sync != hare.Relaxed
 		}
 	}
 	if j.Mix {
 		most = together
-		if nb.jobs[i].levels != nil {
+		if nb.jobs[i].Levels != nil {
 			var types []int
 			for _, md := range j.Modes {
 				types = append(types, md.Type)

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // scheduleOnNodes gives the blocks of a plan on nodes to single GPUs: the blocks on each node
@@ -51,7 +52,7 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs
 	last := make([]int32, end-first)  // the job that ran last, −1 at first
 	for g := range until {
 		windows := m.Classes[m.GPUs[first+g].Class].Windows
-		if until[g], last[g] = never, -1; len(windows) > 0 {
+		if until[g], last[g] = room.Never, -1; len(windows) > 0 {
 			until[g] = windows[0].StartUs
 		}
 		if runs != nil {
@@ -61,7 +62,7 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs
 	var free []int
 	for _, b := range blocks {
 		free = free[:0]
-		from := b.takenFromUs()
+		from := b.TakenFromUs()
 		for g := range until {
 			if m.GPUs[first+g].Type == m.Classes[b.Class].Type &&
 				(until[g] <= from || staysAfterRunning(m, b, first+g, lanes)) {
@@ -76,7 +77,7 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs
 			return cmp.Or(-compareBool(last[x] == b.job, last[y] == b.job), cmp.Compare(until[y], until[x]))
 		})
 		for _, g := range free[:b.Width] {
-			until[g], last[g] = b.endUs(), b.job
+			until[g], last[g] = b.EndUs(), b.job
 			appendOwnEntry(&lanes[first+g], b, m.Jobs[b.job].FirstRound)
 		}
 	}
@@ -86,6 +87,6 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs
 // staysAfterRunning says whether a block stays on GPU g from the end of the work that runs there at time 0.
 // The block holds the GPU from that end on even where the GPU's first window opens later.
 func staysAfterRunning(m *hare.Model, b jobBlock, g int, lanes []hare.Lane) bool {
-	return b.Stays && len(lanes[g].Job) == 0 && b.takenFromUs() >= m.Jobs[b.job].RunsUntilUs &&
+	return b.Stays && len(lanes[g].Job) == 0 && b.TakenFromUs() >= m.Jobs[b.job].RunsUntilUs &&
 		slices.Contains(m.Jobs[b.job].RunsOn, int32(g))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 const (
@@ -31,28 +32,28 @@ type nodeSearch struct {
 	m      *hare.Model
 	rel    *hare.Relaxation
 	cfg    *ImproveConfig
-	layout *nodeLayout
+	layout *room.Layout
 	left   int64 // the moves that are left
 	cost   int64 // of a place on nodes, in moves
 	best   *Plan // nil until there is one
 	value  hare.Amount
-	tie    float64       // sumOfEnds of the best plan
-	after  *dependencies // nil where no job waits for others
+	tie    float64            // SumOfEnds of the best plan
+	after  *room.Dependencies // nil where no job waits for others
 	stats  Stats
 }
 
 // improveOnNodes is Improve where nodes matter.
 func improveOnNodes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
-	ns := &nodeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, layout: newNodeLayout(cmp.Or(cfg.shaped, m)), left: cfg.Moves,
+	ns := &nodeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, layout: room.NewLayout(cmp.Or(cfg.shaped, m)), left: cfg.Moves,
 		cost: 1 + int64(min(len(m.Nodes), placementNodes))/nodesPerPlacement, best: start}
 	if start != nil {
-		ns.value, ns.tie = start.Value(m), sumOfEnds(m, start.EndUs)
+		ns.value, ns.tie = start.Value(m), room.SumOfEnds(m, start.EndUs)
 	}
-	if hasAfter(m) {
-		ns.after = dependenciesOf(m)
+	if room.HasAfter(m) {
+		ns.after = room.DependenciesOf(m)
 	}
-	none := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
+	none := &Plan{Jobs: make([][]room.Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	if start != nil {
 		none.Shapes = start.Shapes
 	}
@@ -60,7 +61,7 @@ func improveOnNodes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, st
 	filler, annealed := split.fixed, len(split.jobs)
 	every := make([]int, 0, len(m.Jobs))
 	for i := range m.Jobs {
-		if !isFixed(&m.Jobs[i]) {
+		if !room.IsFixed(&m.Jobs[i]) {
 			every = append(every, i)
 		}
 	}
@@ -70,7 +71,7 @@ func improveOnNodes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, st
 		if ns.anneal(0, 1, true); len(m.Jobs) <= fewJobs {
 			ns.searchKeys(every, 1)
 		}
-	case annealed == 0 || start == nil || waitAcross(m, filler):
+	case annealed == 0 || start == nil || room.WaitAcross(m, filler):
 		ns.searchKeys(every, 1)
 	default:
 		share := 1.0
@@ -113,7 +114,7 @@ func (ns *nodeSearch) part(share float64, cost int64) ImproveConfig {
 
 // keep takes over a plan if it is the best so far.
 func (ns *nodeSearch) keep(p *Plan) bool {
-	v, tie := p.Value(ns.m), sumOfEnds(ns.m, p.EndUs)
+	v, tie := p.Value(ns.m), room.SumOfEnds(ns.m, p.EndUs)
 	if order := v.Cmp(ns.value); ns.best != nil && (order > 0 || order == 0 && tie >= ns.tie) {
 		return false
 	}
@@ -133,7 +134,7 @@ func (ns *nodeSearch) anneal(n int64, share float64, sums bool) {
 		return
 	}
 	var order []int32
-	var plans []jobPlan
+	var plans []room.JobPlan
 	on, ok := newShapedProblem(ns.m, ns.cfg.shaped, ns.rel, ns.best, ns.layout)
 	if !ok || len(on.jobs) == 0 {
 		return
@@ -176,7 +177,7 @@ func (ns *nodeSearch) add(s Stats) {
 
 // annealSums anneals on the sums of the free GPUs of each type and returns the order found and
 // the plans of the jobs of on, or nil.
-func (ns *nodeSearch) annealSums(on *annealProblem, cfg ImproveConfig) (order []int32, plans []jobPlan) {
+func (ns *nodeSearch) annealSums(on *annealProblem, cfg ImproveConfig) (order []int32, plans []room.JobPlan) {
 	ap, ok := newShapedProblem(ns.m, ns.cfg.shaped, ns.rel, ns.best, nil)
 	if !ok || len(ap.jobs) == 0 {
 		return nil, nil
@@ -195,16 +196,16 @@ func (ns *nodeSearch) annealSums(on *annealProblem, cfg ImproveConfig) (order []
 	// A few jobs may fit by sums and not on nodes, on some types or at all.
 	at := make(map[int]int32, len(on.jobs))
 	for i := range on.jobs {
-		at[on.jobs[i].index] = int32(i)
+		at[on.jobs[i].Index] = int32(i)
 	}
-	plans = make([]jobPlan, len(on.jobs))
+	plans = make([]room.JobPlan, len(on.jobs))
 	rank := make([]int32, len(ap.jobs))
 	for i := range rank {
 		rank[i] = int32(i)
 	}
 	slices.SortFunc(rank, func(a, b int32) int { return cmp.Or(cmp.Compare(an.key[a], an.key[b]), cmp.Compare(a, b)) })
 	for _, i := range rank {
-		if x, ok := at[ap.jobs[i].index]; ok {
+		if x, ok := at[ap.jobs[i].Index]; ok {
 			order = append(order, x)
 			plans[x] = on.fitting(&on.jobs[x], an.plan[i])
 		}
@@ -216,33 +217,33 @@ func (ns *nodeSearch) annealSums(on *annealProblem, cfg ImproveConfig) (order []
 }
 
 // fitting returns the plan if job j fits on its types, or else a plan on one type.
-func (ap *annealProblem) fitting(j *annealJob, plan jobPlan) jobPlan {
-	if plan.then != plan.shape {
-		if slices.Contains(j.form(plan.shape).contiguousTypes, plan.types[0]) &&
-			slices.Contains(j.form(plan.then).contiguousTypes, plan.types[1]) {
+func (ap *annealProblem) fitting(j *room.Job, plan room.JobPlan) room.JobPlan {
+	if plan.Then != plan.Shape {
+		if slices.Contains(j.Form(plan.Shape).ContiguousTypes, plan.Types[0]) &&
+			slices.Contains(j.Form(plan.Then).ContiguousTypes, plan.Types[1]) {
 			return plan
 		}
-		plan = contiguousOn(plan.types[0]).in(plan.shape)
+		plan = room.ContiguousOn(plan.Types[0]).In(plan.Shape)
 	}
-	whole, shape := j, plan.shape
-	if j = j.form(shape); len(j.contiguousTypes)+len(j.roundTypes) == 0 {
-		whole.eachForm(func(f *annealJob) {
-			if len(f.contiguousTypes)+len(f.roundTypes) > 0 {
-				j, shape = f, f.shape
+	whole, shape := j, plan.Shape
+	if j = j.Form(shape); len(j.ContiguousTypes)+len(j.RoundTypes) == 0 {
+		whole.EachForm(func(f *room.Job) {
+			if len(f.ContiguousTypes)+len(f.RoundTypes) > 0 {
+				j, shape = f, f.Shape
 			}
 		})
 	}
-	fits := j.roundTypes
-	if plan.kind == contiguous || j.rigid {
-		fits = j.contiguousTypes
+	fits := j.RoundTypes
+	if plan.Kind == room.Contiguous || j.Rigid {
+		fits = j.ContiguousTypes
 	}
-	single := ap.nodes != nil && ap.nodes.coupled
-	for n, k := range plan.uses() {
-		if !slices.Contains(fits, k) || n > 0 && single || shape != plan.shape {
-			if len(j.contiguousTypes) > 0 {
-				return contiguousOn(j.contiguousTypes[0]).in(shape)
+	single := ap.nodes != nil && ap.nodes.Coupled
+	for n, k := range plan.Uses() {
+		if !slices.Contains(fits, k) || n > 0 && single || shape != plan.Shape {
+			if len(j.ContiguousTypes) > 0 {
+				return room.ContiguousOn(j.ContiguousTypes[0]).In(shape)
 			}
-			return roundByRoundOver(j.roundTypes[0]).in(shape)
+			return room.RoundByRoundOver(j.RoundTypes[0]).In(shape)
 		}
 	}
 	return plan
@@ -260,10 +261,10 @@ func (ns *nodeSearch) searchKeys(jobs []int, share float64) {
 	r := rand.New(rand.NewPCG(uint64(cfg.Seed), 0x6e6f646573))
 	ks := &nodeKeys{board: newNodeBoard(ns.m, ns.layout), jobs: jobs, keys: make([][]float64, len(ns.m.Jobs)),
 		after: ns.after}
-	ks.empty = ns.layout.newCapacities()
+	ks.empty = ns.layout.NewCapacities()
 	searched := make([]bool, len(ns.m.Jobs))
 	for i := range searched {
-		searched[i] = isFixed(&ns.m.Jobs[i]) // a plan has nothing of such a job
+		searched[i] = room.IsFixed(&ns.m.Jobs[i]) // a plan has nothing of such a job
 	}
 	for _, i := range jobs {
 		searched[i] = true
@@ -293,7 +294,7 @@ func (ns *nodeSearch) searchKeys(jobs []int, share float64) {
 			continue
 		}
 		ns.keep(p)
-		if v := weighted(ns.m, p.EndUs); v < value {
+		if v := room.Weighted(ns.m, p.EndUs); v < value {
 			value, keys = v, slices.Clone(ks.keys)
 		}
 	}
@@ -312,7 +313,7 @@ func (ns *nodeSearch) searchKeys(jobs []int, share float64) {
 		ns.stats.Evaluations++
 		t := max(1, relaxedStartTemperature/float64(len(jobs))*value*(1-bu.share()))
 		if p != nil {
-			if v := weighted(ns.m, p.EndUs); v <= value || r.Float64() < math.Exp((value-v)/t) {
+			if v := room.Weighted(ns.m, p.EndUs); v <= value || r.Float64() < math.Exp((value-v)/t) {
 				value = v
 				ns.stats.Accepted++
 				ns.keep(p)
@@ -327,12 +328,12 @@ func (ns *nodeSearch) searchKeys(jobs []int, share float64) {
 // nodeKeys is the state of a search by keys.
 type nodeKeys struct {
 	board    *nodeBoard
-	empty    []typeCapacity // by column: what the other jobs leave
-	held     *Plan          // where the other jobs are
+	empty    []room.Capacity // by column: what the other jobs leave
+	held     *Plan           // where the other jobs are
 	jobs     []int
 	searched []bool      // by job
 	keys     [][]float64 // by job: a key for each item
-	after    *dependencies
+	after    *room.Dependencies
 	order    []Item // scratch
 }
 
@@ -364,7 +365,7 @@ func (ks *nodeKeys) decode() *Plan {
 		sortItems(ks.order)
 	}
 	for c := range ks.empty {
-		ks.board.capacities[c].copyFrom(ks.empty[c])
+		ks.board.capacities[c].CopyFrom(ks.empty[c])
 	}
 	p, err := ks.board.assign(context.Background(), ks.order)
 	if err != nil {
@@ -429,10 +430,10 @@ func (ks *nodeKeys) apply(r *rand.Rand, i, j int) {
 }
 
 // keysOfPlan returns keys for the items of a job with these blocks: the starts of its rounds.
-func keysOfPlan(blocks []Block, items, rounds int64) []float64 {
+func keysOfPlan(blocks []room.Block, items, rounds int64) []float64 {
 	keys := make([]float64, items)
 	if items < rounds || items == 1 {
-		keys[0] = float64(firstStart(blocks))
+		keys[0] = float64(room.FirstStart(blocks))
 		return keys
 	}
 	for r := range keys {
@@ -461,20 +462,20 @@ func keysOfProgress(progress []hare.Point, items, rounds int64) []float64 {
 
 // reservePlan takes the blocks of job i in a plan from the capacities by column. m is the model in the shapes
 // of the plan, and shaped that with all shapes, or nil.
-func reservePlan(nl *nodeLayout, capacities []typeCapacity, m, shaped *hare.Model, p *Plan, i int) {
-	first := newAnnealJob(m, i)
+func reservePlan(nl *room.Layout, capacities []room.Capacity, m, shaped *hare.Model, p *Plan, i int) {
+	first := room.NewJob(m, i)
 	c := p.change(i)
 	if shaped == nil || c.Round == 0 {
-		nl.reserveBlocks(capacities, &first, p.Jobs[i])
+		nl.ReserveBlocks(capacities, &first, p.Jobs[i])
 		return
 	}
 	then := first
-	then.gpus = shaped.Jobs[i].Shapes[c.Shape].GPUs
+	then.Gpus = shaped.Jobs[i].Shapes[c.Shape].GPUs
 	for x := range p.Jobs[i] {
 		j := &first
 		if p.Jobs[i][x].Round >= c.Round {
 			j = &then
 		}
-		nl.reserveBlocks(capacities, j, p.Jobs[i][x:x+1])
+		nl.ReserveBlocks(capacities, j, p.Jobs[i][x:x+1])
 	}
 }

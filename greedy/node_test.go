@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // randomNodes makes a small instance in which nodes matter: nodes of one or two types, with
@@ -173,7 +174,7 @@ func checkOnNodes(inst *hare.Instance, s *hare.Schedule) (ends []int64, err erro
 		starts := make([]map[int64]bool, j.Rounds)
 		from := m.Jobs[i].FirstRound
 		for r := range done {
-			first[r], onNode[r], kinds[r], starts[r] = never, map[int]int64{}, map[string]bool{}, map[int64]bool{}
+			first[r], onNode[r], kinds[r], starts[r] = room.Never, map[int]int64{}, map[string]bool{}, map[int64]bool{}
 		}
 		for t, n := range equal[i] {
 			g := j.TaskGPUs()
@@ -234,7 +235,7 @@ func checkOnNodes(inst *hare.Instance, s *hare.Schedule) (ends []int64, err erro
 		if from == j.Rounds {
 			ends[i] = m.Jobs[i].RunsUntilUs
 		}
-		begins[i] = never
+		begins[i] = room.Never
 		for _, at := range first {
 			begins[i] = min(begins[i], at)
 		}
@@ -303,7 +304,7 @@ func TestListSchedulesOnNodesAreFeasible(t *testing.T) {
 		for i := range big {
 			big[i] = m.Jobs[i].Sync == hare.Relaxed && r.IntN(3) == 0
 		}
-		nb := newNodeBoard(m, newNodeLayout(m))
+		nb := newNodeBoard(m, room.NewLayout(m))
 		nb.runs = big
 		p, err := nb.assign(context.Background(), order(m, nil, kind, big))
 		if err != nil {

@@ -1,6 +1,9 @@
 package greedy
 
-import "github.com/hare-sched/hare"
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
+)
 
 // opportunityCosts charge big jobs for what GPUs are worth to the jobs that are not
 // placed yet. A GPU-second delays these jobs by 1/M s each, so for a job of weight w it
@@ -19,7 +22,7 @@ func newOpportunityCosts(m *hare.Model, factor float64) *opportunityCosts {
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		oc.rest += float64(j.WeightMicro)
-		fast := never
+		fast := room.Never
 		for _, md := range j.Modes {
 			fast = min(fast, md.ComputeUs)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // Whole is the Round of an Item that stands for all rounds of a job: a gang or rigid
@@ -26,7 +27,7 @@ type Item struct {
 // rounds of a relaxed job are in order, since progress never falls. If relaxed jobs have more tasks than may be placed
 // one by one, the largest jobs are whole items. It takes O(n log n) in items.
 func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
-	if m.Placed || hasAfter(m) || hasSetups(m) {
+	if m.Placed || room.HasAfter(m) || room.HasSetups(m) {
 		return order(m, rel, kind, nodeRunJobs(m))
 	}
 	return order(m, rel, kind, bigJobs(m, maxTasksByRound))
@@ -34,22 +35,22 @@ func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
 
 func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item {
 	var items []Item
-	var after *dependencies
-	if hasAfter(m) || isMakespan(m) {
-		after = dependenciesOf(m)
+	var after *room.Dependencies
+	if room.HasAfter(m) || room.IsMakespan(m) {
+		after = room.DependenciesOf(m)
 	}
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		if isFixed(j) {
+		if room.IsFixed(j) {
 			continue
 		}
 		whole := big[i] || j.Sync != hare.Relaxed
 		key := 0.0
 		switch {
 		case kind == "arrival":
-			key = float64(earliestStart(j))
-		case isMakespan(m):
-			key = -float64(after.tail[i])
+			key = float64(room.EarliestStart(j))
+		case room.IsMakespan(m):
+			key = -float64(after.Tail[i])
 		case kind == "wspt" || rel == nil:
 			key = smithRatio(j)
 		case whole:
@@ -59,7 +60,7 @@ func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item 
 			items = append(items, Item{int32(i), Whole, key})
 			continue
 		}
-		if kind != "relaxation" || rel == nil || isMakespan(m) {
+		if kind != "relaxation" || rel == nil || room.IsMakespan(m) {
 			for r := range j.Rounds {
 				items = append(items, Item{int32(i), r, key})
 			}
@@ -92,20 +93,20 @@ func compareItems(a, b Item) int {
 
 // sortAfter sorts items by key and puts all items of a job before those of the jobs that wait
 // for it. It takes O(n log n).
-func sortAfter(d *dependencies, items []Item) {
-	first := slices.Repeat([]float64{math.Inf(1)}, len(d.position))
+func sortAfter(d *room.Dependencies, items []Item) {
+	first := slices.Repeat([]float64{math.Inf(1)}, len(d.Position))
 	for x := range items {
 		first[items[x].Job] = min(first[items[x].Job], items[x].Key)
 	}
-	d.inherit(first)
+	d.Inherit(first)
 	for x := range items {
 		it := &items[x]
-		for _, s := range d.successors[it.Job] {
+		for _, s := range d.Successors[it.Job] {
 			it.Key = min(it.Key, first[s.Job])
 		}
 	}
 	slices.SortFunc(items, func(a, b Item) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(d.position[a.Job], d.position[b.Job]),
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(d.Position[a.Job], d.Position[b.Job]),
 			cmp.Compare(a.Round, b.Round))
 	})
 }

@@ -120,7 +120,7 @@ func colourNodes(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) err
 		left[b.job]--
 		for _, g := range chosen {
 			last[g] = b.job
-			busy.push(event{b.endUs(), g})
+			busy.push(event{b.EndUs(), g})
 			appendEntry(&lanes[g], b, m.Jobs[b.job].FirstRound)
 		}
 	}

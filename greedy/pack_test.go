@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -22,7 +23,7 @@ func threeNodes(rounds int64) (*hare.Model, *Plan) {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, Rounds: rounds, Tasks: width,
 			Sync: hare.Rigid,
 			On:   []hare.Profile{{Type: "V100", ComputeUs: compute}}})
-		plan.Jobs = append(plan.Jobs, []Block{{Width: int32(width), Tasks: 1, Rounds: rounds, StartUs: start * rounds,
+		plan.Jobs = append(plan.Jobs, []room.Block{{Width: int32(width), Tasks: 1, Rounds: rounds, StartUs: start * rounds,
 			PeriodUs: compute, HoldUs: compute}})
 		plan.EndUs = append(plan.EndUs, (start+compute)*rounds)
 	}

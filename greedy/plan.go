@@ -8,12 +8,13 @@ import (
 	"fmt"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // Plan is a feasible schedule of classes: it does not name single GPUs.
 type Plan struct {
-	Jobs  [][]Block // by job, in order of rounds
-	EndUs []int64   // the completion times C_j
+	Jobs  [][]room.Block // by job, in order of rounds
+	EndUs []int64        // the completion times C_j
 	// Shapes is the shape of all rounds of each job that has shapes, as an index in
 	// ModelJob.Shapes; nil where no job has any. Blocks count rounds and not units.
 	Shapes []int32
@@ -97,13 +98,13 @@ const (
 // Value returns the value of the objective, exactly. Jobs that are fixed count for the
 // makespan and not for sums (Constant).
 func (p *Plan) Value(m *hare.Model) hare.Amount {
-	if isMakespan(m) {
-		return makespanOf(p.EndUs)
+	if room.IsMakespan(m) {
+		return room.MakespanOf(p.EndUs)
 	}
 	var sum hare.Amount
 	for i := range m.Jobs {
-		if !isFixed(&m.Jobs[i]) {
-			sum = sum.Add(costAt(&m.Jobs[i], p.EndUs[i]))
+		if !room.IsFixed(&m.Jobs[i]) {
+			sum = sum.Add(room.CostAt(&m.Jobs[i], p.EndUs[i]))
 		}
 	}
 	return sum

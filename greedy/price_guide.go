@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // Cost tables have at most tableLevels levels of rounds left and tableCells cells of
@@ -107,7 +108,7 @@ func (pg *priceGuide) tabulate(i int, horizon int64) {
 	levels := int((j.Rounds+t.rounds-1)/t.rounds) + 1
 	t.step = max(1, (horizon+int64(pg.cells)-1)/int64(pg.cells))
 	t.perStep = 1 / float64(t.step)
-	fast := never
+	fast := room.Never
 	for _, md := range j.Modes {
 		fast = min(fast, md.DurationUs())
 	}
@@ -171,7 +172,7 @@ func (pg *priceGuide) costToGo(i int, left, u int64) float64 {
 
 // reservation holds GPUs tentatively for some tasks of a round.
 type reservation struct {
-	Block
+	room.Block
 	end       int64   // when the tasks have synchronised
 	taskPrice float64 // the price of one task
 }
@@ -181,7 +182,7 @@ type reservation struct {
 // rounds behind it, among these sets: for each time, the cheapest K tasks of the
 // reservations that end by then.
 func (res *residual) placePriceGuidedRound(g *priceGuide, lambda float64, i int, round, ready int64,
-	out *[]Block) (end int64, ok bool) {
+	out *[]room.Block) (end int64, ok bool) {
 	j := &res.m.Jobs[i]
 	need := int32(min(j.Tasks, 1<<30))
 	reservations := res.reservations[:0]
@@ -190,7 +191,7 @@ func (res *residual) placePriceGuidedRound(g *priceGuide, lambda float64, i int,
 	cands := res.candidates(j, ready)
 	take := func(c *candidate, got int32) reservation {
 		o := reservation{end: c.start + c.dur, taskPrice: g.price(int(j.Modes[c.mode].Type), c.start, c.hold)}
-		o.Block = Block{Class: c.class, Width: min(c.width, got), Tasks: 1, Round: round, Rounds: 1, StartUs: c.start,
+		o.Block = room.Block{Class: c.class, Width: min(c.width, got), Tasks: 1, Round: round, Rounds: 1, StartUs: c.start,
 			HoldUs: c.hold}
 		res.reserve(&o.Block)
 		c.width -= o.Width

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // Hint is what a plan that was made a little earlier had of a job.
@@ -29,9 +30,9 @@ type Hint struct {
 // there is no annealing.
 func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hint,
 	cfg ImproveConfig) (*Plan, Stats, error) {
-	var nodes *nodeLayout
+	var nodes *room.Layout
 	if m.Placed {
-		nodes = newNodeLayout(m)
+		nodes = room.NewLayout(m)
 	}
 	ap, ok := newAnnealProblem(m, rel, nil, nodes)
 	if !ok {
@@ -39,22 +40,22 @@ func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hi
 	}
 	an := newAnnealing(ap, &cfg)
 	ls := newListScheduler(ap)
-	best, ranks, plan := math.Inf(1), ap.priorities(rel), make([]jobPlan, len(ap.jobs))
-	try := func(order []int32, plans func(int32, func(jobPlan) bool)) {
+	best, ranks, plan := math.Inf(1), ap.priorities(rel), make([]room.JobPlan, len(ap.jobs))
+	try := func(order []int32, plans func(int32, func(room.JobPlan) bool)) {
 		if v, fits := ls.schedule(ctx, order, replanLambda, plans, plan); fits && v < best {
 			best, an.key, an.plan = v, keysOf(order), slices.Clone(plan)
 		}
 	}
-	hinted := make([]jobPlan, len(ap.jobs)) // those with n = 0 are not hinted
+	hinted := make([]room.JobPlan, len(ap.jobs)) // those with n = 0 are not hinted
 	if slices.ContainsFunc(hints, func(h Hint) bool { return h.Types != nil }) {
 		rank := slices.Clone(ranks[0])
 		for i := range ap.jobs {
-			if h := &hints[ap.jobs[i].index]; h.Types != nil {
+			if h := &hints[ap.jobs[i].Index]; h.Types != nil {
 				rank[i], hinted[i] = float64(h.StartUs), hintedPlan(&ap.jobs[i], h)
 			}
 		}
-		try(orderBy(rank), func(i int32, try func(jobPlan) bool) {
-			if hinted[i].n == 0 || !try(hinted[i]) {
+		try(orderBy(rank), func(i int32, try func(room.JobPlan) bool) {
+			if hinted[i].N == 0 || !try(hinted[i]) {
 				ls.somePlans(i, try)
 			}
 		})
@@ -64,8 +65,8 @@ func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hi
 			break
 		}
 		placed := 0
-		try(orderBy(rank), func(i int32, try func(jobPlan) bool) {
-			if placed++; cfg.First == 0 || placed <= cfg.First || hinted[i].n == 0 || !try(hinted[i]) {
+		try(orderBy(rank), func(i int32, try func(room.JobPlan) bool) {
+			if placed++; cfg.First == 0 || placed <= cfg.First || hinted[i].N == 0 || !try(hinted[i]) {
 				ls.somePlans(i, try)
 			}
 		})
@@ -104,16 +105,16 @@ func replanSlowly(ctx context.Context, m *hare.Model, rel *hare.Relaxation, cfg 
 
 // somePlans tries a rigid job in one piece on each type, and a gang round by round: on
 // each type, on all of the few fastest types, and on the best of these with each other.
-func (ls *listScheduler) somePlans(i int32, try func(jobPlan) bool) {
+func (ls *listScheduler) somePlans(i int32, try func(room.JobPlan) bool) {
 	j := &ls.p.jobs[i]
-	if j.rigid {
+	if j.Rigid {
 		ls.inOnePiece(i, try)
 		return
 	}
-	few := j.roundTypes[:min(len(j.roundTypes), maxSet)]
+	few := j.RoundTypes[:min(len(j.RoundTypes), room.MaxTypes)]
 	best := int16(-1)
 	for _, k := range few {
-		if try(roundByRoundOver(k)) {
+		if try(room.RoundByRoundOver(k)) {
 			best = k
 		}
 	}
@@ -122,27 +123,27 @@ func (ls *listScheduler) somePlans(i int32, try func(jobPlan) bool) {
 	}
 	for _, k := range few {
 		if k != best {
-			try(roundByRoundOver(min(best, k), max(best, k)))
+			try(room.RoundByRoundOver(min(best, k), max(best, k)))
 		}
 	}
 	if len(few) > 2 {
-		try(roundByRoundOver(few...))
+		try(room.RoundByRoundOver(few...))
 	}
 }
 
 // hintedPlan is the plan of a job on the types of a hint, with n = 0 where the job has no
 // place on them.
-func hintedPlan(aj *annealJob, h *Hint) jobPlan {
+func hintedPlan(aj *room.Job, h *Hint) room.JobPlan {
 	var types []int16
 	for _, t := range h.Types {
 		k := int16(t)
 		switch {
-		case aj.rigid && slices.Contains(aj.contiguousTypes, k):
-			return contiguousOn(k)
-		case !aj.rigid && slices.Contains(aj.roundTypes, k) && !slices.Contains(types, k) && len(types) < maxSet:
+		case aj.Rigid && slices.Contains(aj.ContiguousTypes, k):
+			return room.ContiguousOn(k)
+		case !aj.Rigid && slices.Contains(aj.RoundTypes, k) && !slices.Contains(types, k) && len(types) < room.MaxTypes:
 			types = append(types, k)
 		}
 	}
 	slices.Sort(types)
-	return roundByRoundOver(types...)
+	return room.RoundByRoundOver(types...)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // Plans made from the hints of another plan, or of nothing, hold every constraint.
@@ -48,13 +49,13 @@ func TestListSchedulesWithFloors(t *testing.T) {
 			continue
 		}
 		with, without := newListScheduler(ap), newListScheduler(ap)
-		without.finder.floors = nil
+		without.finder.Floors = nil
 		for range 3 {
 			order := make([]int32, len(ap.jobs))
 			for n, i := range r.Perm(len(order)) {
 				order[n] = int32(i)
 			}
-			a, b := make([]jobPlan, len(order)), make([]jobPlan, len(order))
+			a, b := make([]room.JobPlan, len(order)), make([]room.JobPlan, len(order))
 			v, fits := with.schedule(t.Context(), order, 0, with.everyPlan, a)
 			w, fitsToo := without.schedule(t.Context(), order, 0, without.everyPlan, b)
 			if v != w || fits != fitsToo || !slices.Equal(a, b) || with.work != without.work {

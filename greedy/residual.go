@@ -4,21 +4,22 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // residual is the residual capacity of a model while a schedule is built: profiles, or
 // time grids if times are coarse.
 type residual struct {
 	m                *hare.Model
-	profiles         []*profile        // by class; nil with time grids
-	grid             []*timeGrid       // by class; nil with profiles
+	profiles         []*room.Profile   // by class; nil with time grids
+	grid             []*room.Grid      // by class; nil with profiles
 	byType           [][]int32         // the classes of each type
 	big              []bool            // by job: whether it is relaxed and placed as runs
 	costs            *opportunityCosts // nil without big jobs
 	candidatesBuffer []candidate       // scratch
 	reservations     []reservation     // scratch
 	cheapest         []int             // scratch
-	spareBlocks      []Block           // scratch
+	spareBlocks      []room.Block      // scratch
 }
 
 // newResidual returns the whole capacity of m, without big jobs.
@@ -31,7 +32,7 @@ func newRunResidual(m *hare.Model, big []bool) *residual {
 		res.costs = newOpportunityCosts(m, 1)
 	}
 	for c := range m.Classes {
-		res.profiles = append(res.profiles, newProfile(&m.Classes[c]))
+		res.profiles = append(res.profiles, room.NewProfile(&m.Classes[c]))
 	}
 	return res
 }
@@ -41,7 +42,7 @@ func newRunResidual(m *hare.Model, big []bool) *residual {
 func newGridResidual(m *hare.Model, limit int64) *residual {
 	res := &residual{m: m, byType: classesOf(m), big: make([]bool, len(m.Jobs))}
 	for c := range m.Classes {
-		res.grid = append(res.grid, newTimeGrid(&m.Classes[c], limit))
+		res.grid = append(res.grid, room.NewGrid(&m.Classes[c], limit))
 	}
 	return res
 }
@@ -61,20 +62,20 @@ func (res *residual) newLike() *residual {
 		like.costs = newOpportunityCosts(res.m, 1)
 	}
 	for range res.profiles {
-		like.profiles = append(like.profiles, &profile{})
+		like.profiles = append(like.profiles, &room.Profile{})
 	}
 	for range res.grid {
-		like.grid = append(like.grid, &timeGrid{})
+		like.grid = append(like.grid, &room.Grid{})
 	}
 	return like
 }
 
 func (res *residual) copyFrom(o *residual) {
 	for c := range res.profiles {
-		res.profiles[c].copyFrom(o.profiles[c])
+		res.profiles[c].CopyFrom(o.profiles[c])
 	}
 	for c := range res.grid {
-		res.grid[c].copyFrom(o.grid[c])
+		res.grid[c].CopyFrom(o.grid[c])
 	}
 }
 
@@ -88,16 +89,16 @@ func (res *residual) reservePlan(p *Plan) {
 }
 
 // reserve takes the GPUs of a block, release frees them.
-func (res *residual) reserve(x *Block) { res.change(x, -x.Width) }
-func (res *residual) release(x *Block) { res.change(x, x.Width) }
+func (res *residual) reserve(x *room.Block) { res.change(x, -x.Width) }
+func (res *residual) release(x *room.Block) { res.change(x, x.Width) }
 
-func (res *residual) change(x *Block, n int32) {
+func (res *residual) change(x *room.Block, n int32) {
 	// The GPUs of a run are also held between its rounds.
 	if res.grid != nil {
-		res.grid[x.Class].add(x.StartUs, x.endUs(), n)
+		res.grid[x.Class].Add(x.StartUs, x.EndUs(), n)
 		return
 	}
-	res.profiles[x.Class].add(x.StartUs, x.endUs(), n)
+	res.profiles[x.Class].Add(x.StartUs, x.EndUs(), n)
 }
 
 // candidate is the next place in a class for a task of a round.
@@ -130,7 +131,7 @@ func (res *residual) candidates(j *hare.ModelJob, ready int64) []candidate {
 // GPUs are taken from it: its width falls, and at 0 the class is searched again.
 func (res *residual) earliestCandidate(cands []candidate) (best int) {
 	best = -1
-	bestEnd := never
+	bestEnd := room.Never
 	for x := range cands {
 		if c := &cands[x]; c.width > 0 && (c.start+c.dur < bestEnd || c.start+c.dur == bestEnd &&
 			c.width > cands[best].width) {
@@ -139,23 +140,23 @@ func (res *residual) earliestCandidate(cands []candidate) (best int) {
 	}
 	for x := range cands {
 		c := &cands[x]
-		if c.width > 0 || c.start == never {
+		if c.width > 0 || c.start == room.Never {
 			continue
 		}
-		limit := never
-		if bestEnd != never {
+		limit := room.Never
+		if bestEnd != room.Never {
 			if limit = bestEnd - c.dur; limit < c.start {
 				continue
 			}
 		}
 		s, n := int64(0), int32(0)
 		if res.grid != nil {
-			s, n = res.grid[c.class].earliest(c.start, limit, c.hold)
+			s, n = res.grid[c.class].Earliest(c.start, limit, c.hold)
 		} else {
-			s, n = res.profiles[c.class].earliest(c.start, limit, c.hold, 1)
+			s, n = res.profiles[c.class].Earliest(c.start, limit, c.hold, 1)
 		}
-		if s == never {
-			if c.start = limit; limit != never {
+		if s == room.Never {
+			if c.start = limit; limit != room.Never {
 				c.start++
 			}
 			continue
@@ -171,7 +172,7 @@ func (res *residual) earliestCandidate(cands []candidate) (best int) {
 // placeRound places the K tasks of one round as early as possible from ready on: taking
 // the earliest starts of the classes in order of finish time minimises the end of the
 // round. It appends the blocks to *out and returns when the round has synchronised.
-func (res *residual) placeRound(j *hare.ModelJob, round, ready int64, out *[]Block) (end int64, ok bool) {
+func (res *residual) placeRound(j *hare.ModelJob, round, ready int64, out *[]room.Block) (end int64, ok bool) {
 	left := int32(min(j.Tasks, 1<<30))
 	first := len(*out)
 	end = ready
@@ -183,7 +184,7 @@ func (res *residual) placeRound(j *hare.ModelJob, round, ready int64, out *[]Blo
 			return 0, false
 		}
 		c := &cands[at]
-		x := Block{Class: c.class, Width: min(left, c.width), Tasks: 1, Round: round, Rounds: 1, StartUs: c.start,
+		x := room.Block{Class: c.class, Width: min(left, c.width), Tasks: 1, Round: round, Rounds: 1, StartUs: c.start,
 			HoldUs: c.hold}
 		res.reserve(&x)
 		*out = append(*out, x)
@@ -195,7 +196,7 @@ func (res *residual) placeRound(j *hare.ModelJob, round, ready int64, out *[]Blo
 }
 
 // rollback releases the blocks of *out from first on and removes them.
-func (res *residual) rollback(first int, out *[]Block) {
+func (res *residual) rollback(first int, out *[]room.Block) {
 	for i := first; i < len(*out); i++ {
 		res.release(&(*out)[i])
 	}
@@ -205,7 +206,7 @@ func (res *residual) rollback(first int, out *[]Block) {
 // slot is a place for K GPUs that are held together.
 type slot struct {
 	start, hold int64
-	parts       []Block // only class and width are set
+	parts       []room.Block // only class and width are set
 
 }
 
@@ -214,18 +215,18 @@ type slot struct {
 func (res *residual) earliestSlot(classes []int32, from, hold int64, need int32) (slot, bool) {
 	sl := slot{hold: hold}
 	if len(classes) == 1 {
-		s, _ := res.profiles[classes[0]].earliest(from, never, hold, need)
-		if s == never {
+		s, _ := res.profiles[classes[0]].Earliest(from, room.Never, hold, need)
+		if s == room.Never {
 			return sl, false
 		}
 		sl.start = s
-		sl.parts = []Block{{Class: classes[0], Width: need}}
+		sl.parts = []room.Block{{Class: classes[0], Width: need}}
 		return sl, true
 	}
 	for t := from; ; {
 		left := need
 		for _, c := range classes {
-			left -= min(left, res.profiles[c].minFree(t, 1))
+			left -= min(left, res.profiles[c].MinFree(t, 1))
 		}
 		enough := left == 0
 		left = need
@@ -234,8 +235,8 @@ func (res *residual) earliestSlot(classes []int32, from, hold int64, need int32)
 			if !enough {
 				break
 			}
-			if n := min(left, res.profiles[c].minFree(t, hold)); n > 0 {
-				sl.parts = append(sl.parts, Block{Class: c, Width: n})
+			if n := min(left, res.profiles[c].MinFree(t, hold)); n > 0 {
+				sl.parts = append(sl.parts, room.Block{Class: c, Width: n})
 				left -= n
 			}
 		}
@@ -243,11 +244,11 @@ func (res *residual) earliestSlot(classes []int32, from, hold int64, need int32)
 			sl.start = t
 			return sl, true
 		}
-		next := never
+		next := room.Never
 		for _, c := range classes {
-			next = min(next, res.profiles[c].nextIncrease(t))
+			next = min(next, res.profiles[c].NextIncrease(t))
 		}
-		if next == never {
+		if next == room.Never {
 			return sl, false
 		}
 		t = next
@@ -256,9 +257,9 @@ func (res *residual) earliestSlot(classes []int32, from, hold int64, need int32)
 
 // slotFreeUntil returns the time until which the slot's GPUs stay free.
 func (res *residual) slotFreeUntil(sl *slot) int64 {
-	end := never
+	end := room.Never
 	for i := range sl.parts {
-		end = min(end, res.profiles[sl.parts[i].Class].freeUntil(sl.start, sl.parts[i].Width))
+		end = min(end, res.profiles[sl.parts[i].Class].FreeUntil(sl.start, sl.parts[i].Width))
 	}
 	return end
 }
@@ -290,21 +291,21 @@ func (res *residual) classSets(j *hare.ModelJob, f func(classes []int32, hold in
 // the type whose next round ends first and stays while its GPUs are free, or until a
 // faster type would end the next round earlier. The cost grows with the steps of the
 // profiles and not with the rounds.
-func (res *residual) placeGang(j *hare.ModelJob, ready int64, out *[]Block) (end int64, ok bool) {
+func (res *residual) placeGang(j *hare.ModelJob, ready int64, out *[]room.Block) (end int64, ok bool) {
 	first := len(*out)
 	round := int64(0)
 	t := ready
 	for round < j.Rounds {
 		var best slot
-		bestEnd := never
-		switchAt := never // the earliest end of a round on a faster type
+		bestEnd := room.Never
+		switchAt := room.Never // the earliest end of a round on a faster type
 		res.classSets(j, func(classes []int32, hold int64) {
 			sl, ok := res.earliestSlot(classes, t, hold, int32(j.Tasks))
 			if !ok {
 				return
 			}
 			if e := sl.start + hold; e < bestEnd || e == bestEnd && hold < best.hold {
-				if bestEnd != never && best.hold < hold {
+				if bestEnd != room.Never && best.hold < hold {
 					switchAt = min(switchAt, bestEnd)
 				}
 				best, bestEnd = sl, e
@@ -312,20 +313,20 @@ func (res *residual) placeGang(j *hare.ModelJob, ready int64, out *[]Block) (end
 				switchAt = min(switchAt, e)
 			}
 		})
-		if bestEnd == never {
+		if bestEnd == room.Never {
 			res.rollback(first, out)
 			return 0, false
 		}
 		n := j.Rounds - round
-		if open := res.slotFreeUntil(&best); open != never {
+		if open := res.slotFreeUntil(&best); open != room.Never {
 			n = min(n, (open-best.start)/best.hold)
 		}
-		if switchAt != never {
+		if switchAt != room.Never {
 			n = min(n, max(1, (switchAt-best.start)/best.hold))
 		}
 		n = max(n, 1)
 		for i := range best.parts {
-			x := Block{Class: best.parts[i].Class, Width: best.parts[i].Width, Tasks: 1, Round: round, Rounds: n,
+			x := room.Block{Class: best.parts[i].Class, Width: best.parts[i].Width, Tasks: 1, Round: round, Rounds: n,
 				StartUs: best.start, PeriodUs: best.hold, HoldUs: best.hold}
 			res.reserve(&x)
 			*out = append(*out, x)
@@ -337,9 +338,9 @@ func (res *residual) placeGang(j *hare.ModelJob, ready int64, out *[]Block) (end
 }
 
 // placeRigid places the whole block of a rigid job where it ends first.
-func (res *residual) placeRigid(j *hare.ModelJob, ready int64, out *[]Block) (end int64, ok bool) {
+func (res *residual) placeRigid(j *hare.ModelJob, ready int64, out *[]room.Block) (end int64, ok bool) {
 	var best slot
-	end = never
+	end = room.Never
 	var hold int64
 	for i := range j.Modes {
 		d := j.Modes[i].DurationUs()
@@ -348,11 +349,11 @@ func (res *residual) placeRigid(j *hare.ModelJob, ready int64, out *[]Block) (en
 			best, end, hold = sl, sl.start+d*j.Rounds, d
 		}
 	}
-	if end == never {
+	if end == room.Never {
 		return 0, false
 	}
 	for i := range best.parts {
-		x := Block{Class: best.parts[i].Class, Width: best.parts[i].Width, Tasks: 1, Rounds: j.Rounds,
+		x := room.Block{Class: best.parts[i].Class, Width: best.parts[i].Width, Tasks: 1, Rounds: j.Rounds,
 			StartUs: best.start, PeriodUs: hold, HoldUs: hold}
 		res.reserve(&x)
 		*out = append(*out, x)
@@ -370,7 +371,7 @@ func (res *residual) reset(empty *residual) {
 
 // placeJob places all rounds of job i from its release on. It replaces the contents of
 // out by the job's blocks.
-func (res *residual) placeJob(i int, out []Block) (blocks []Block, end int64, ok bool) {
+func (res *residual) placeJob(i int, out []room.Block) (blocks []room.Block, end int64, ok bool) {
 	j := &res.m.Jobs[i]
 	switch {
 	case res.big[i]:
@@ -393,11 +394,11 @@ func (res *residual) placeJob(i int, out []Block) (blocks []Block, end int64, ok
 // placeTail places the rounds of job i from round on early; the rounds before are at
 // kept, which the residual capacity holds. It returns false, with kept still reserved,
 // if there is no place.
-func (res *residual) placeTail(i int, round int64, kept []Block) (blocks []Block, end int64, ok bool) {
+func (res *residual) placeTail(i int, round int64, kept []room.Block) (blocks []room.Block, end int64, ok bool) {
 	j := &res.m.Jobs[i]
 	end = j.ReleaseUs
 	for x := range kept {
-		e := kept[x].endUs()
+		e := kept[x].EndUs()
 		if j.Sync == hare.Relaxed {
 			for k := range j.Modes {
 				if j.Modes[k].Type == res.m.Classes[kept[x].Class].Type {
@@ -419,7 +420,7 @@ func (res *residual) placeTail(i int, round int64, kept []Block) (blocks []Block
 	}
 	rest := *j
 	rest.Rounds -= round
-	var more []Block
+	var more []room.Block
 	if end, ok = res.placeGang(&rest, end, &more); !ok {
 		return nil, 0, false
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // RuinAndRecreateConfig tunes RuinAndRecreate.
@@ -20,7 +21,7 @@ type RuinAndRecreateConfig struct {
 	Previous *Plan
 	// MoveCost returns the cost of having job i at blocks in these shapes instead of its previous
 	// place, in 1e-12 weight-seconds.
-	MoveCost func(i int, blocks []Block, shapes JobShapes) float64
+	MoveCost func(i int, blocks []room.Block, shapes JobShapes) float64
 }
 
 const (
@@ -42,7 +43,7 @@ const (
 // or the objective is the makespan, a step chooses which jobs stay at their previous places and in which
 // order the others are placed beside them: see staySearch.
 func RuinAndRecreate(ctx context.Context, m *hare.Model, start *Plan, cfg RuinAndRecreateConfig) *Plan {
-	if m.Placed || hasAfter(m) || isMakespan(m) || hasSetups(m) || hasShapes(m) {
+	if m.Placed || room.HasAfter(m) || room.IsMakespan(m) || room.HasSetups(m) || hasShapes(m) {
 		return searchStays(ctx, m, start, &cfg)
 	}
 	rr := &ruinRecreate{m: m, cfg: &cfg, r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x737465616479)),
@@ -86,12 +87,12 @@ type ruinRecreate struct {
 
 // placement is where a job may go.
 type placement struct {
-	blocks []Block
+	blocks []room.Block
 	end    int64
 	cost   float64
 }
 
-func (rr *ruinRecreate) costOf(i int, blocks []Block, end int64) float64 {
+func (rr *ruinRecreate) costOf(i int, blocks []room.Block, end int64) float64 {
 	j := &rr.m.Jobs[i]
 	cost := float64(j.WeightMicro)*float64(end-j.ReleaseUs) + rr.cfg.MoveCost(i, blocks, JobShapes{})
 	if j.LateWeightMicro > 0 && end > j.DeadlineUs {
@@ -163,7 +164,7 @@ func (rr *ruinRecreate) ruinOverlapping(i int) {
 		}
 		j := rr.r.IntN(len(rr.m.Jobs))
 		if slices.Contains(rr.ruined, j) || rr.plan.EndUs[j] <= rr.m.Jobs[i].ReleaseUs ||
-			firstStart(rr.plan.Jobs[j]) >= rr.plan.EndUs[i] {
+			room.FirstStart(rr.plan.Jobs[j]) >= rr.plan.EndUs[i] {
 			continue
 		}
 		rr.ruined = append(rr.ruined, j)
@@ -182,7 +183,7 @@ func (rr *ruinRecreate) evictBlockers(i int) bool {
 	fits := rr.reserveAll(old)
 	for j := 0; j < len(rr.m.Jobs) && !fits && len(rr.ruined) <= maxEvicted; j++ {
 		if j == i || rr.plan.EndUs[j] <= rr.m.Jobs[i].ReleaseUs ||
-			firstStart(rr.plan.Jobs[j]) >= rr.cfg.Previous.EndUs[i] {
+			room.FirstStart(rr.plan.Jobs[j]) >= rr.cfg.Previous.EndUs[i] {
 			continue
 		}
 		rr.left -= int64(len(old)) * int64(len(rr.plan.Jobs[j])) / comparisonsPerMove
@@ -206,10 +207,10 @@ func (rr *ruinRecreate) evictBlockers(i int) bool {
 
 // overlap reports whether blocks of a and b hold GPUs of the same class at the same
 // time.
-func overlap(a, b []Block) bool {
+func overlap(a, b []room.Block) bool {
 	for x := range a {
 		for y := range b {
-			if a[x].Class == b[y].Class && a[x].StartUs < b[y].endUs() && b[y].StartUs < a[x].endUs() {
+			if a[x].Class == b[y].Class && a[x].StartUs < b[y].EndUs() && b[y].StartUs < a[x].EndUs() {
 				return true
 			}
 		}
@@ -217,17 +218,17 @@ func overlap(a, b []Block) bool {
 	return false
 }
 
-func (rr *ruinRecreate) releaseAll(blocks []Block) {
+func (rr *ruinRecreate) releaseAll(blocks []room.Block) {
 	for x := range blocks {
 		rr.residual.release(&blocks[x])
 	}
 }
 
 // reserveAll reserves all blocks if they fit, or none.
-func (rr *ruinRecreate) reserveAll(blocks []Block) bool {
+func (rr *ruinRecreate) reserveAll(blocks []room.Block) bool {
 	for x := range blocks {
 		b := &blocks[x]
-		if rr.residual.profiles[b.Class].minFree(b.StartUs, b.endUs()-b.StartUs) < b.Width {
+		if rr.residual.profiles[b.Class].MinFree(b.StartUs, b.EndUs()-b.StartUs) < b.Width {
 			rr.releaseAll(blocks[:x])
 			return false
 		}
@@ -237,7 +238,7 @@ func (rr *ruinRecreate) reserveAll(blocks []Block) bool {
 }
 
 // placeAt places job i at blocks if they fit.
-func (rr *ruinRecreate) placeAt(i int, blocks []Block, end int64) (placement, bool) {
+func (rr *ruinRecreate) placeAt(i int, blocks []room.Block, end int64) (placement, bool) {
 	rr.left--
 	if len(blocks) == 0 || !rr.reserveAll(blocks) {
 		return placement{}, false
@@ -301,8 +302,8 @@ func (rr *ruinRecreate) cheapest(i int, now *placement) (placement, bool) {
 }
 
 // roundsBefore returns the parts of the blocks that lie before round.
-func roundsBefore(blocks []Block, round int64) []Block {
-	var out []Block
+func roundsBefore(blocks []room.Block, round int64) []room.Block {
+	var out []room.Block
 	for _, b := range blocks {
 		if n := min(b.Rounds, round-b.Round); n > 0 {
 			b.Rounds = n

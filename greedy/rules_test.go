@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // quotaUse counts the GPUs that count in each quota, by microsecond.
@@ -195,10 +196,10 @@ func TestPlansWithRulesAreFeasible(t *testing.T) {
 				t.Fatalf("%s: worse than the start", what)
 			}
 		}
-		for x, has := range []bool{len(inst.Quota) > 0, len(inst.Cluster.Reservations) > 0, hasAfter(m), isMakespan(m),
+		for x, has := range []bool{len(inst.Quota) > 0, len(inst.Cluster.Reservations) > 0, room.HasAfter(m), room.IsMakespan(m),
 			inst.Objective == hare.ObjectiveJCTAndTardiness,
 			slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.RunsUntilUs > 0 }),
-			slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return isFixed(&j) }), !m.Placed} {
+			slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return room.IsFixed(&j) }), !m.Placed} {
 			if has {
 				seen[x]++
 			}
@@ -279,9 +280,9 @@ func TestAnnealedPlansWithDependencies(t *testing.T) {
 				t.Fatalf("seed %d: ends differ from a whole decode's", seed)
 			}
 			for i := range ap.jobs {
-				for _, e := range ap.jobs[i].before {
-					if first := whole.segments[i][0].start; first < whole.end[e.job]+e.lag || whole.before(int32(i), e.job) {
-						t.Fatalf("seed %d: job %d starts before job %d has ended", seed, i, e.job)
+				for _, e := range ap.jobs[i].Before {
+					if first := whole.segments[i][0].Start; first < whole.end[e.Job]+e.Lag || whole.before(int32(i), e.Job) {
+						t.Fatalf("seed %d: job %d starts before job %d has ended", seed, i, e.Job)
 					}
 				}
 			}

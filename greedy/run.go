@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 const (
@@ -55,7 +56,7 @@ type runCandidate struct {
 // become free to be worth a migration. Gaps that are shorter than a round are used by
 // single rounds that change GPUs. The cost grows with the steps of the profiles and not
 // with rounds or tasks.
-func (res *residual) placeRuns(i int, ready int64, out *[]Block) (end int64, ok bool) {
+func (res *residual) placeRuns(i int, ready int64, out *[]room.Block) (end int64, ok bool) {
 	j := &res.m.Jobs[i]
 	first := len(*out)
 	free, now := newMergedProfile(res, j, ready)
@@ -132,14 +133,14 @@ func (rp *runPlacer) cheapestRun(v *cursor, t, left int64) (best runCandidate, f
 			bestAt.copyFrom(&at)
 		}
 		if !found && start < rp.noStartBefore {
-			if start = rp.noStartBefore; start == never {
+			if start = rp.noStartBefore; start == room.Never {
 				break
 			}
 			at.copyFrom(&rp.resumeAt)
 			continue
 		}
 		for {
-			if start = rp.free.time(at.next); start == never {
+			if start = rp.free.time(at.next); start == room.Never {
 				break
 			}
 			rp.budget--
@@ -147,13 +148,13 @@ func (rp *runPlacer) cheapestRun(v *cursor, t, left int64) (best runCandidate, f
 				break
 			}
 		}
-		if looks++; start == never || found && (rp.budget < 0 || looks >= maxStarts ||
+		if looks++; start == room.Never || found && (rp.budget < 0 || looks >= maxStarts ||
 			(float64(start-t)+rp.overhead)/float64(left)+rp.least >= best.cost) {
 			break
 		}
 	}
 	if !found {
-		rp.noStartBefore = never
+		rp.noStartBefore = room.Never
 	} else if rp.budget > 0 {
 		rp.shorten(&bestAt, &best, left)
 	}
@@ -173,10 +174,10 @@ func (rp *runPlacer) cheapestRunAt(v *cursor, start, left int64, wait, limit flo
 			return best, found
 		}
 		// The available GPUs stay until some of them leave.
-		end := never
-		for end == never {
+		end := room.Never
+		for end == room.Never {
 			t := rp.free.time(low.next)
-			if t == never {
+			if t == room.Never {
 				break
 			}
 			rp.budget--
@@ -186,12 +187,12 @@ func (rp *runPlacer) cheapestRunAt(v *cursor, start, left int64, wait, limit flo
 					end = t
 				}
 			}
-			if end == never {
+			if end == room.Never {
 				low.next++
 			}
 		}
 		n := left
-		if end != never {
+		if end != room.Never {
 			n = 0
 			if end-start >= tm.hold {
 				n = min(left, (end-start-tm.hold)/tm.period+1)
@@ -208,7 +209,7 @@ func (rp *runPlacer) cheapestRunAt(v *cursor, start, left int64, wait, limit flo
 				return best, found
 			}
 		}
-		if n == left || end == never {
+		if n == left || end == room.Never {
 			return best, found
 		}
 		at, free := rp.free.changes(low.next)
@@ -228,7 +229,7 @@ func (rp *runPlacer) shorten(v *cursor, x *runCandidate, left int64) {
 	period := x.allocation.period
 	for looks := 0; looks < maxStarts; {
 		u := rp.free.time(v.next)
-		if u == never || u >= x.start+(x.rounds-1)*period {
+		if u == room.Never || u >= x.start+(x.rounds-1)*period {
 			return
 		}
 		if !rp.free.apply(v) {
@@ -251,7 +252,7 @@ func (rp *runPlacer) shorten(v *cursor, x *runCandidate, left int64) {
 }
 
 // appendRun appends the blocks of run x, whose first round is round.
-func (rp *runPlacer) appendRun(x *runCandidate, round int64, out *[]Block) {
+func (rp *runPlacer) appendRun(x *runCandidate, round int64, out *[]room.Block) {
 	tm := x.allocation
 	period := tm.period
 	if x.rounds == 1 {
@@ -259,7 +260,7 @@ func (rp *runPlacer) appendRun(x *runCandidate, round int64, out *[]Block) {
 	}
 	for k := range tm.gpus {
 		md := &rp.job.Modes[k]
-		each := Block{Tasks: int32(tm.each[k]), Round: round, Rounds: x.rounds, StartUs: x.start, PeriodUs: period,
+		each := room.Block{Tasks: int32(tm.each[k]), Round: round, Rounds: x.rounds, StartUs: x.start, PeriodUs: period,
 			HoldUs: tm.each[k] * md.ComputeUs}
 		rest := each
 		rest.Tasks, rest.HoldUs = int32(tm.rest), tm.rest*md.ComputeUs

@@ -2,6 +2,7 @@ package greedy
 
 import (
 	"cmp"
+	"github.com/hare-sched/hare/greedy/room"
 	"slices"
 )
 
@@ -15,14 +16,14 @@ type freeInterval struct {
 // scatter places one round on all GPUs that are free from t on, where v stands; the GPUs
 // may come and go before the round ends. It returns false and places nothing if this
 // costs limit or more. It takes O(changes passed).
-func (rp *runPlacer) scatter(v *cursor, t, round int64, limit float64, out *[]Block) (end int64, ok bool) {
+func (rp *runPlacer) scatter(v *cursor, t, round int64, limit float64, out *[]room.Block) (end int64, ok bool) {
 	limit -= rp.overhead
 	for ahead := 1; ; ahead *= 2 {
 		rp.budget -= int64(ahead)
 		spans, until := rp.freeIntervals(v, t, ahead)
 		high := rp.latestEnd(spans, until)
 		if !rp.suffices(spans, high) {
-			if until == never || float64(until-t) >= limit {
+			if until == room.Never || float64(until-t) >= limit {
 				return 0, false
 			}
 			continue
@@ -53,7 +54,7 @@ func (rp *runPlacer) freeIntervals(v *cursor, t int64, ahead int) (spans []freeI
 	next := v.next
 	for range ahead {
 		time := rp.free.time(next)
-		if time == never {
+		if time == room.Never {
 			break
 		}
 		at, now := rp.free.changes(next)
@@ -89,17 +90,17 @@ func (rp *runPlacer) freeIntervals(v *cursor, t int64, ahead int) (spans []freeI
 // latestEnd returns a time by which the intervals, cut off at until, have done a round
 // if they ever do.
 func (rp *runPlacer) latestEnd(spans []freeInterval, until int64) int64 {
-	high, last := never, int64(0)
+	high, last := room.Never, int64(0)
 	for _, x := range spans {
 		md := &rp.job.Modes[rp.free.mode[x.at]]
-		if x.end == never {
+		if x.end == room.Never {
 			// The GPUs of one interval can do the whole round.
 			high = min(high, x.start+(rp.job.Tasks+int64(x.width)-1)/int64(x.width)*md.ComputeUs+md.SyncUs)
 		} else {
 			last = max(last, x.end+md.SyncUs)
 		}
 	}
-	if high == never {
+	if high == room.Never {
 		return last
 	}
 	return high
@@ -128,7 +129,7 @@ func (rp *runPlacer) suffices(spans []freeInterval, by int64) bool {
 // placeInIntervals places a round from t on that ends by the time by, on fast types
 // first.
 func (rp *runPlacer) placeInIntervals(spans []freeInterval, t, by, round int64, limit float64,
-	out *[]Block) (end int64, ok bool) {
+	out *[]room.Block) (end int64, ok bool) {
 	slices.SortStableFunc(spans, func(a, b freeInterval) int {
 		x, y := &rp.job.Modes[rp.free.mode[a.at]], &rp.job.Modes[rp.free.mode[b.at]]
 		return cmp.Or(cmp.Compare(x.DurationUs(), y.DurationUs()), cmp.Compare(a.start, b.start),
@@ -142,7 +143,7 @@ func (rp *runPlacer) placeInIntervals(spans []freeInterval, t, by, round int64, 
 		}
 		k := rp.free.mode[x.at]
 		hold := tasks * rp.job.Modes[k].ComputeUs
-		*out = append(*out, Block{Class: rp.free.classes[x.at], Width: width, Tasks: int32(tasks), Round: round,
+		*out = append(*out, room.Block{Class: rp.free.classes[x.at], Width: width, Tasks: int32(tasks), Round: round,
 			Rounds:  1,
 			StartUs: x.start, HoldUs: hold})
 		left -= int64(width) * tasks

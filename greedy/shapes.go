@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 const (
@@ -156,7 +157,7 @@ func (ss *shapeSearch) change(r *rand.Rand) {
 	rank := make([]float64, len(ss.m.Jobs))
 	for i := range rank {
 		if len(ss.best.Jobs[i]) > 0 {
-			rank[i] = float64(firstStart(ss.best.Jobs[i]))
+			rank[i] = float64(room.FirstStart(ss.best.Jobs[i]))
 		}
 	}
 	place := func(shapes []int32) *Plan {
@@ -165,8 +166,8 @@ func (ss *shapeSearch) change(r *rand.Rand) {
 		for x := range items {
 			items[x].Key = rank[items[x].Job]
 		}
-		if hasAfter(one) {
-			sortAfter(dependenciesOf(one), items)
+		if room.HasAfter(one) {
+			sortAfter(room.DependenciesOf(one), items)
 		} else {
 			sortItems(items)
 		}
@@ -181,7 +182,7 @@ func (ss *shapeSearch) change(r *rand.Rand) {
 	shapes := ss.best.Shapes
 	least := math.Inf(1)
 	if p := place(shapes); p != nil {
-		least = weighted(ss.m, p.EndUs)
+		least = room.Weighted(ss.m, p.EndUs)
 		ss.keep(p)
 	}
 	limit := ss.used + ss.cfg.Moves/8
@@ -194,8 +195,8 @@ func (ss *shapeSearch) change(r *rand.Rand) {
 		if other[i] = ss.fits[i][r.IntN(len(ss.fits[i]))]; other[i] == shapes[i] {
 			continue
 		}
-		if p := place(other); p != nil && weighted(ss.m, p.EndUs) < least {
-			least, shapes = weighted(ss.m, p.EndUs), other
+		if p := place(other); p != nil && room.Weighted(ss.m, p.EndUs) < least {
+			least, shapes = room.Weighted(ss.m, p.EndUs), other
 			ss.keep(p)
 		}
 	}

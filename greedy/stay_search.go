@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // maxReleased is the number of jobs that a move of a staySearch takes from their previous places beside the
@@ -21,7 +22,7 @@ type staySearch struct {
 	m      *hare.Model // in the shapes of the plans of the state
 	whole  *hare.Model // with all shapes
 	cfg    *RuinAndRecreateConfig
-	layout *nodeLayout
+	layout *room.Layout
 	items  []Item // the items of all jobs in the model m
 	shapes []int32
 	left   int64
@@ -41,7 +42,7 @@ func (st *stayState) clone() stayState {
 // searchStays returns the cheapest plan that it finds, or start. A list schedule counts as a move for each
 // job, times the nodes that a place is searched on.
 func searchStays(ctx context.Context, m *hare.Model, start *Plan, cfg *RuinAndRecreateConfig) *Plan {
-	ss := &staySearch{whole: m, cfg: cfg, layout: newNodeLayout(m), left: cfg.Moves}
+	ss := &staySearch{whole: m, cfg: cfg, layout: room.NewLayout(m), left: cfg.Moves}
 	st := stayState{make([]bool, len(m.Jobs)), make([]float64, len(m.Jobs)), slices.Clone(start.Shapes)}
 	var movable []int
 	for i := range m.Jobs {
@@ -49,7 +50,7 @@ func searchStays(ctx context.Context, m *hare.Model, start *Plan, cfg *RuinAndRe
 			continue
 		}
 		movable = append(movable, i)
-		st.rank[i] = float64(firstStart(start.Jobs[i]))
+		st.rank[i] = float64(room.FirstStart(start.Jobs[i]))
 		st.stays[i] = ss.hasPrevious(i) && start.ShapesOf(i) == cfg.Previous.ShapesOf(i) &&
 			slices.Equal(start.Jobs[i], cfg.Previous.Jobs[i])
 	}
@@ -102,7 +103,7 @@ func (ss *staySearch) change(r *rand.Rand, movable []int, st *stayState, best *P
 	case st.stays[i]:
 		st.stays[i] = false
 		for range r.IntN(maxReleased + 1) {
-			if j := movable[r.IntN(len(movable))]; st.stays[j] && firstStart(best.Jobs[j]) < best.EndUs[i] {
+			if j := movable[r.IntN(len(movable))]; st.stays[j] && room.FirstStart(best.Jobs[j]) < best.EndUs[i] {
 				st.stays[j] = false
 			}
 		}
@@ -120,8 +121,8 @@ func (ss *staySearch) place(ctx context.Context, st *stayState) *Plan {
 	for x := range items {
 		items[x].Key = st.rank[items[x].Job]
 	}
-	if hasAfter(ss.m) {
-		sortAfter(dependenciesOf(ss.m), items)
+	if room.HasAfter(ss.m) {
+		sortAfter(room.DependenciesOf(ss.m), items)
 	} else {
 		sortItems(items)
 	}

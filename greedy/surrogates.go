@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // gangSurrogates returns m with gangs in the place of some jobs. The gangs hold their GPUs while they synchronise:
@@ -60,7 +61,7 @@ func atPlacesOfGangs(m, gangs *hare.Model, plan *Plan) *Plan {
 			n := max(0, min(int64(b.Width), full-taken))
 			taken += int64(b.Width)
 			for r := range b.Rounds {
-				one := Block{Class: b.Class, Round: b.Round + r, Rounds: 1, StartUs: b.StartUs + r*b.PeriodUs}
+				one := room.Block{Class: b.Class, Round: b.Round + r, Rounds: 1, StartUs: b.StartUs + r*b.PeriodUs}
 				for _, part := range [...][2]int64{{n, each}, {int64(b.Width) - n, each - 1}} {
 					if part[0] > 0 && part[1] > 0 {
 						one.Width, one.Tasks, one.HoldUs = int32(part[0]), int32(part[1]), part[1]*compute
@@ -69,7 +70,7 @@ func atPlacesOfGangs(m, gangs *hare.Model, plan *Plan) *Plan {
 				}
 			}
 		}
-		slices.SortStableFunc(p.Jobs[i], func(a, b Block) int { return cmp.Compare(a.Round, b.Round) })
+		slices.SortStableFunc(p.Jobs[i], func(a, b room.Block) int { return cmp.Compare(a.Round, b.Round) })
 	}
 	return p
 }

@@ -1,4 +1,4 @@
-package greedy
+package room
 
 import (
 	"math/bits"
@@ -6,10 +6,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// timeGrid is the number of free GPUs of a class in each unit of time, for instances
+// Grid is the number of free GPUs of a class in each unit of time, for instances
 // whose times are multiples of a coarse unit. A profile searches step by step; a
-// timeGrid searches 64 units at a time in a bitset.
-type timeGrid struct {
+// Grid searches 64 units at a time in a bitset.
+type Grid struct {
 	free []int32  // by unit of time; the length is a multiple of 64
 	open []uint64 // bit t: free[t] > 0
 	// tail is the number of free GPUs from len(free) on. limit is the greatest number of
@@ -18,9 +18,9 @@ type timeGrid struct {
 	limit int64
 }
 
-// newTimeGrid returns the GPUs of a class whose windows are in units of time.
-func newTimeGrid(c *hare.Class, limit int64) *timeGrid {
-	tg := &timeGrid{limit: limit}
+// NewGrid returns the GPUs of a class whose windows are in units of time.
+func NewGrid(c *hare.Class, limit int64) *Grid {
+	tg := &Grid{limit: limit}
 	for _, w := range c.Windows {
 		if w.StartUs >= limit {
 			break
@@ -29,22 +29,22 @@ func newTimeGrid(c *hare.Class, limit int64) *timeGrid {
 		if w.EndUs == hare.Forever {
 			// All units behind the grid are free, and those already there become free too.
 			tg.tail = int32(len(c.GPUs))
-			tg.add(w.StartUs, int64(len(tg.free)), tg.tail)
+			tg.Add(w.StartUs, int64(len(tg.free)), tg.tail)
 			break
 		}
-		tg.add(w.StartUs, min(w.EndUs, limit), int32(len(c.GPUs)))
+		tg.Add(w.StartUs, min(w.EndUs, limit), int32(len(c.GPUs)))
 	}
 	return tg
 }
 
-func (tg *timeGrid) copyFrom(o *timeGrid) {
+func (tg *Grid) CopyFrom(o *Grid) {
 	tg.free = append(tg.free[:0], o.free...)
 	tg.open = append(tg.open[:0], o.open...)
 	tg.tail, tg.limit = o.tail, o.limit
 }
 
 // grow extends the grid to the units before to.
-func (tg *timeGrid) grow(to int64) {
+func (tg *Grid) grow(to int64) {
 	for int64(len(tg.free)) < to {
 		word := uint64(0)
 		if tg.tail > 0 {
@@ -57,8 +57,8 @@ func (tg *timeGrid) grow(to int64) {
 	}
 }
 
-// add changes the free count by n within [from, to). It takes O(to − from).
-func (tg *timeGrid) add(from, to int64, n int32) {
+// Add changes the free count by n within [from, to). It takes O(to − from).
+func (tg *Grid) Add(from, to int64, n int32) {
 	if from >= to {
 		return
 	}
@@ -89,7 +89,7 @@ func (tg *timeGrid) add(from, to int64, n int32) {
 }
 
 // word returns word x of open, also behind its end.
-func (tg *timeGrid) word(x int64) uint64 {
+func (tg *Grid) word(x int64) uint64 {
 	if x < int64(len(tg.open)) {
 		return tg.open[x]
 	}
@@ -101,7 +101,7 @@ func (tg *timeGrid) word(x int64) uint64 {
 
 // starts returns a bit for each of the 64 times of word x: whether a GPU is free from
 // then on for hold ≤ 64 units.
-func (tg *timeGrid) starts(x, hold int64) uint64 {
+func (tg *Grid) starts(x, hold int64) uint64 {
 	low := tg.word(x)
 	if low == 0 {
 		return 0
@@ -117,9 +117,9 @@ func (tg *timeGrid) starts(x, hold int64) uint64 {
 	return low
 }
 
-// earliest returns the first start between from and limit at which at least one GPU is
+// Earliest returns the first start between from and limit at which at least one GPU is
 // free for hold, and how many are free. The start is never if there is none.
-func (tg *timeGrid) earliest(from, limit, hold int64) (start int64, count int32) {
+func (tg *Grid) Earliest(from, limit, hold int64) (start int64, count int32) {
 	if hold > 64 {
 		return tg.earliestLong(from, limit, hold)
 	}
@@ -128,7 +128,7 @@ func (tg *timeGrid) earliest(from, limit, hold int64) (start int64, count int32)
 	for x := from >> 6; x<<6 <= limit; x++ {
 		if s := tg.starts(x, hold) & mask; s != 0 {
 			if start = x<<6 + int64(bits.TrailingZeros64(s)); start > limit {
-				return never, 0
+				return Never, 0
 			}
 			return tg.withCount(start, hold)
 		}
@@ -137,13 +137,13 @@ func (tg *timeGrid) earliest(from, limit, hold int64) (start int64, count int32)
 		}
 		mask = ^uint64(0)
 	}
-	return never, 0
+	return Never, 0
 }
 
 // withCount returns start and the number of GPUs that are free for hold from then on.
-func (tg *timeGrid) withCount(start, hold int64) (int64, int32) {
+func (tg *Grid) withCount(start, hold int64) (int64, int32) {
 	if start+hold > tg.limit {
-		return never, 0
+		return Never, 0
 	}
 	tg.grow(start + hold)
 	span := tg.free[start : start+hold]
@@ -155,7 +155,7 @@ func (tg *timeGrid) withCount(start, hold int64) (int64, int32) {
 }
 
 // earliestLong is earliest for any hold.
-func (tg *timeGrid) earliestLong(from, limit, hold int64) (start int64, count int32) {
+func (tg *Grid) earliestLong(from, limit, hold int64) (start int64, count int32) {
 	n := int64(len(tg.free))
 	for start = from; start <= limit; {
 		if start = tg.next(start, 0); start > limit {
@@ -173,12 +173,12 @@ func (tg *timeGrid) earliestLong(from, limit, hold int64) (start int64, count in
 		}
 		start = end
 	}
-	return never, 0
+	return Never, 0
 }
 
 // next returns the first time from t on, up to the end of the grid, at which open
 // differs from flip.
-func (tg *timeGrid) next(t int64, flip uint64) int64 {
+func (tg *Grid) next(t int64, flip uint64) int64 {
 	n := int64(len(tg.open))
 	x := t >> 6
 	if x >= n {
@@ -194,12 +194,12 @@ func (tg *timeGrid) next(t int64, flip uint64) int64 {
 	}
 }
 
-// latest returns the last start ≥ from such that start + hold ≤ by and at least one GPU
+// Latest returns the last start ≥ from such that start + hold ≤ by and at least one GPU
 // is free, and how many are free. The start is never if there is none.
-func (tg *timeGrid) latest(from, by, hold int64) (start int64, count int32) {
+func (tg *Grid) Latest(from, by, hold int64) (start int64, count int32) {
 	last := by - hold
 	if last < from {
-		return never, 0
+		return Never, 0
 	}
 	if hold > 64 {
 		return tg.latestLong(from, by, hold)
@@ -208,17 +208,17 @@ func (tg *timeGrid) latest(from, by, hold int64) (start int64, count int32) {
 	for x := last >> 6; x<<6+63 >= from; x-- {
 		if s := tg.starts(x, hold) & mask; s != 0 {
 			if start = x<<6 + 63 - int64(bits.LeadingZeros64(s)); start < from {
-				return never, 0
+				return Never, 0
 			}
 			return tg.withCount(start, hold)
 		}
 		mask = ^uint64(0)
 	}
-	return never, 0
+	return Never, 0
 }
 
 // latestLong is latest for any hold.
-func (tg *timeGrid) latestLong(from, by, hold int64) (start int64, count int32) {
+func (tg *Grid) latestLong(from, by, hold int64) (start int64, count int32) {
 	tg.grow(min(by, tg.limit))
 	end := min(by, tg.limit) // the end of the times that are left to search
 	for end-hold >= from {
@@ -238,5 +238,5 @@ func (tg *timeGrid) latestLong(from, by, hold int64) (start int64, count int32) 
 		}
 		end = shut
 	}
-	return never, 0
+	return Never, 0
 }

@@ -1,4 +1,4 @@
-package greedy
+package room
 
 // Block is Width GPUs of a class side by side, each with Tasks tasks of each of Rounds
 // rounds from Round on. Round Round+i starts at StartUs + i·PeriodUs and holds each GPU
@@ -16,14 +16,14 @@ type Block struct {
 	Stays  bool
 }
 
-// takenFromUs returns the time from which the block holds its GPUs.
-func (b *Block) takenFromUs() int64 { return b.StartUs - b.LeadUs }
+// TakenFromUs returns the time from which the block holds its GPUs.
+func (b *Block) TakenFromUs() int64 { return b.StartUs - b.LeadUs }
 
-// endUs returns the time at which the block releases its GPUs.
-func (b *Block) endUs() int64 { return b.StartUs + (b.Rounds-1)*b.PeriodUs + b.HoldUs }
+// EndUs returns the time at which the block releases its GPUs.
+func (b *Block) EndUs() int64 { return b.StartUs + (b.Rounds-1)*b.PeriodUs + b.HoldUs }
 
-func firstStart(blocks []Block) int64 {
-	s := never
+func FirstStart(blocks []Block) int64 {
+	s := Never
 	for i := range blocks {
 		s = min(s, blocks[i].StartUs)
 	}

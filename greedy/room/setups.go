@@ -1,4 +1,4 @@
-package greedy
+package room
 
 import (
 	"slices"
@@ -6,9 +6,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// hasSetups says whether some job of a model needs setups of GPUs. The searches that do not go by
+// HasSetups says whether some job of a model needs setups of GPUs. The searches that do not go by
 // nodes do not go by setups either.
-func hasSetups(m *hare.Model) bool {
+func HasSetups(m *hare.Model) bool {
 	return slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool {
 		setup := func(md hare.Mode) bool { return md.SwitchUs > 0 }
 		return slices.ContainsFunc(j.Modes, setup) ||
@@ -34,8 +34,8 @@ func setupsOf(m *hare.Model, j *hare.ModelJob) []int64 {
 	return setups
 }
 
-// setupOf returns the setup of a GPU of type k for a job.
-func setupOf(j *hare.ModelJob, k int) int64 {
+// SetupOf returns the setup of a GPU of type k for a job.
+func SetupOf(j *hare.ModelJob, k int) int64 {
 	for _, md := range j.Modes {
 		if md.Type == k {
 			return md.SwitchUs
@@ -44,35 +44,35 @@ func setupOf(j *hare.ModelJob, k int) int64 {
 	return 0
 }
 
-// runningPlace is where a gang with setups runs at time 0. It may stay there without setups.
-type runningPlace struct {
+// RunningPlace is where a gang with setups runs at time 0. It may stay there without setups.
+type RunningPlace struct {
 	typ    int16
 	until  int64
-	chosen []nodeTasks
+	chosen []NodeTasks
 	spread int // the finest level that holds the place in one domain
 }
 
 // roundUs returns how long a round of job j takes where the job runs.
-func (rp *runningPlace) roundUs(j *annealJob) int64 {
-	if j.levels == nil {
-		return j.dur[rp.typ]
+func (rp *RunningPlace) roundUs(j *Job) int64 {
+	if j.Levels == nil {
+		return j.Dur[rp.typ]
 	}
-	return j.levels.roundUs(rp.typ, rp.spread)
+	return j.Levels.RoundUs(rp.typ, rp.spread)
 }
 
-// nodeTasks are tasks of a round on one node.
-type nodeTasks struct {
-	pool  int32 // the index in nodeLayout.pools
+// NodeTasks are tasks of a round on one node.
+type NodeTasks struct {
+	Pool  int32 // the index in Layout.Pools
 	tasks int32
 }
 
-// firstSetup returns the first start of job i's blocks, or of the setups before them.
-func firstSetup(m *hare.Model, i int, blocks []Block) int64 {
-	first := never
+// FirstSetup returns the first start of job i's blocks, or of the setups before them.
+func FirstSetup(m *hare.Model, i int, blocks []Block) int64 {
+	first := Never
 	for x := range blocks {
 		start := blocks[x].StartUs
 		if !blocks[x].Stays {
-			start -= setupOf(&m.Jobs[i], m.Classes[blocks[x].Class].Type)
+			start -= SetupOf(&m.Jobs[i], m.Classes[blocks[x].Class].Type)
 		}
 		first = min(first, start)
 	}

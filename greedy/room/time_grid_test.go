@@ -1,4 +1,4 @@
-package greedy
+package room
 
 import (
 	"math/rand/v2"
@@ -21,7 +21,7 @@ func TestCellsAreProfiles(t *testing.T) {
 		if len(c.Windows) == 0 || r.IntN(2) == 0 {
 			c.Windows = append(c.Windows, hare.Window{StartUs: at, EndUs: hare.Forever})
 		}
-		p, g := newProfile(&c), newTimeGrid(&c, 1<<20)
+		p, g := NewProfile(&c), NewGrid(&c, 1<<20)
 		type taken struct {
 			from, to int64
 			n        int32
@@ -30,33 +30,33 @@ func TestCellsAreProfiles(t *testing.T) {
 		for range 300 {
 			if len(all) > 0 && r.IntN(3) == 0 {
 				x := r.IntN(len(all))
-				p.add(all[x].from, all[x].to, all[x].n)
-				g.add(all[x].from, all[x].to, all[x].n)
+				p.Add(all[x].from, all[x].to, all[x].n)
+				g.Add(all[x].from, all[x].to, all[x].n)
 				all[x] = all[len(all)-1]
 				all = all[:len(all)-1]
 				continue
 			}
 			from, hold := r.Int64N(700), 1+r.Int64N([]int64{10, 64, 65, 200}[r.IntN(4)])
-			limit := never
+			limit := Never
 			if r.IntN(2) == 0 {
 				limit = from + r.Int64N(200)
 			}
-			s, n := p.earliest(from, limit, hold, 1)
-			if gs, gn := g.earliest(from, limit, hold); gs != s || gn != n && s != never {
+			s, n := p.Earliest(from, limit, hold, 1)
+			if gs, gn := g.Earliest(from, limit, hold); gs != s || gn != n && s != Never {
 				t.Fatalf("seed %d: earliest(%d, %d, %d) is %d, %d, want %d, %d", seed, from, limit, hold, gs, gn, s, n)
 			}
 			by := from + r.Int64N(600)
-			ls, ln := p.latest(from, by, hold, 1)
-			if gs, gn := g.latest(from, by, hold); gs != ls || gn != ln && ls != never {
+			ls, ln := p.Latest(from, by, hold, 1)
+			if gs, gn := g.Latest(from, by, hold); gs != ls || gn != ln && ls != Never {
 				t.Fatalf("seed %d: latest(%d, %d, %d) is %d, %d, want %d, %d", seed, from, by, hold, gs, gn, ls, ln)
 			}
 			if r.IntN(3) == 0 {
 				s, n = ls, ln
 			}
-			if s != never {
+			if s != Never {
 				x := taken{s, s + hold, 1 + r.Int32N(n)}
-				p.add(x.from, x.to, -x.n)
-				g.add(x.from, x.to, -x.n)
+				p.Add(x.from, x.to, -x.n)
+				g.Add(x.from, x.to, -x.n)
 				all = append(all, x)
 			}
 		}

@@ -1,4 +1,4 @@
-package greedy
+package room
 
 import (
 	"slices"
@@ -11,29 +11,29 @@ type step struct {
 	from, free int64
 }
 
-// stepFunction is the number of free GPUs as a step function of time. Its first step
-// starts at 0, and neighbouring steps differ. Unlike a profile, a stepFunction never
+// StepFunction is the number of free GPUs as a step function of time. Its first step
+// starts at 0, and neighbouring steps differ. Unlike a profile, a StepFunction never
 // frees GPUs: the search restores snapshots instead.
-type stepFunction []step
+type StepFunction []step
 
-// pool is a set of classes of one type whose windows differ only in how much of their
+// Pool is a set of classes of one type whose windows differ only in how much of their
 // beginning is cut off by busy GPUs. One count for all GPUs of the pool is exact: a GPU
 // that starts late is a GPU that held a job from time 0, and intervals that are assigned
 // in order of start always find their GPUs.
-type pool struct {
-	classes []int32 // in order of first start
+type Pool struct {
+	Classes []int32 // in order of first start
 }
 
-// typeCapacity is the residual capacity of one type: one step function for each pool.
-type typeCapacity []stepFunction
+// Capacity is the residual capacity of one type: one step function for each pool.
+type Capacity []StepFunction
 
-func (tc typeCapacity) copyFrom(o typeCapacity) {
+func (tc Capacity) CopyFrom(o Capacity) {
 	for i := range tc {
 		tc[i] = append(tc[i][:0], o[i]...)
 	}
 }
 
-func (tc typeCapacity) equal(o typeCapacity) bool {
+func (tc Capacity) Equal(o Capacity) bool {
 	for i := range tc {
 		if !slices.Equal(tc[i], o[i]) {
 			return false
@@ -42,17 +42,17 @@ func (tc typeCapacity) equal(o typeCapacity) bool {
 	return true
 }
 
-func newTypeCapacity(like typeCapacity) typeCapacity {
-	tr := make(typeCapacity, len(like))
+func NewCapacity(like Capacity) Capacity {
+	tr := make(Capacity, len(like))
 	for i := range tr {
 		tr[i] = slices.Clone(like[i])
 	}
 	return tr
 }
 
-// poolsOf groups the classes of type k into pools and returns the pools and their
+// PoolsOf groups the classes of type k into pools and returns the pools and their
 // capacity.
-func poolsOf(m *hare.Model, k int) ([]pool, typeCapacity) {
+func PoolsOf(m *hare.Model, k int) ([]Pool, Capacity) {
 	var classes []int32
 	for c := range m.Classes {
 		if m.Classes[c].Type == k && len(m.Classes[c].Windows) > 0 {
@@ -69,27 +69,27 @@ func poolsOf(m *hare.Model, k int) ([]pool, typeCapacity) {
 		}
 		return 0
 	})
-	var pools []pool
+	var pools []Pool
 next:
 	for _, c := range classes {
 		for i := range pools {
-			if isSuffix(m.Classes[pools[i].classes[0]].Windows, m.Classes[c].Windows) {
-				pools[i].classes = append(pools[i].classes, c)
+			if isSuffix(m.Classes[pools[i].Classes[0]].Windows, m.Classes[c].Windows) {
+				pools[i].Classes = append(pools[i].Classes, c)
 				continue next
 			}
 		}
-		pools = append(pools, pool{classes: []int32{c}})
+		pools = append(pools, Pool{Classes: []int32{c}})
 	}
-	tr := make(typeCapacity, len(pools))
+	tr := make(Capacity, len(pools))
 	for i, p := range pools {
-		free := fullyBusy()
-		for _, c := range p.classes {
+		free := FullyBusy()
+		for _, c := range p.Classes {
 			for _, w := range m.Classes[c].Windows {
-				free.add(w.StartUs, w.EndUs, int32(len(m.Classes[c].GPUs)))
+				free.Add(w.StartUs, w.EndUs, int32(len(m.Classes[c].GPUs)))
 			}
 		}
-		for n := range free.steps() {
-			tr[i] = append(tr[i], step{free.time(n), int64(free.count(n))})
+		for n := range free.Steps() {
+			tr[i] = append(tr[i], step{free.Time(n), int64(free.Count(n))})
 		}
 	}
 	return pools, tr
@@ -111,8 +111,8 @@ func isSuffix(windows, cut []hare.Window) bool {
 	return n == len(cut)
 }
 
-// index returns the step that holds at t ≥ 0. It takes O(log steps).
-func (fn stepFunction) index(t int64) int {
+// Index returns the step that holds at t ≥ 0. It takes O(log steps).
+func (fn StepFunction) Index(t int64) int {
 	if len(fn) == 1 || fn[1].from > t {
 		return 0
 	}
@@ -130,14 +130,14 @@ func (fn stepFunction) index(t int64) int {
 // earliest returns the first start ≥ from at which need GPUs are free for hold, and the
 // index of the step that holds there. The start is never if there is none. It takes
 // O(steps passed).
-func (fn stepFunction) earliest(from, hold, need int64) (start int64, at int) {
-	i := fn.index(from)
+func (fn StepFunction) earliest(from, hold, need int64) (start int64, at int) {
+	i := fn.Index(from)
 	start = from
 	for {
 		for fn[i].free < need {
 			i++
 			if i == len(fn) {
-				return never, 0
+				return Never, 0
 			}
 			start = fn[i].from
 		}
@@ -153,25 +153,25 @@ func (fn stepFunction) earliest(from, hold, need int64) (start int64, at int) {
 	}
 }
 
-// freeUntil returns the time until which need GPUs stay free from step i on.
-func (fn stepFunction) freeUntil(i int, need int64) int64 {
+// FreeUntil returns the time until which need GPUs stay free from step i on.
+func (fn StepFunction) FreeUntil(i int, need int64) int64 {
 	for ; i < len(fn); i++ {
 		if fn[i].free < need {
 			return fn[i].from
 		}
 	}
-	return never
+	return Never
 }
 
-// minFree returns the smallest free count within [from, to).
-func (fn stepFunction) minFree(from, to int64) int64 {
-	free, _ := fn.leastWithin(fn.index(from), to)
+// MinFree returns the smallest free count within [from, to).
+func (fn StepFunction) MinFree(from, to int64) int64 {
+	free, _ := fn.leastWithin(fn.Index(from), to)
 	return free
 }
 
 // leastWithin returns the smallest free count from the start of step i until the time to, and the end of the last step
 // that has it. A range of the same length that starts before this end has no greater smallest count.
-func (fn stepFunction) leastWithin(i int, to int64) (free, end int64) {
+func (fn StepFunction) leastWithin(i int, to int64) (free, end int64) {
 	free, last := fn[i].free, i
 	for i++; i < len(fn) && fn[i].from < to; i++ {
 		if fn[i].free <= free {
@@ -179,23 +179,23 @@ func (fn stepFunction) leastWithin(i int, to int64) (free, end int64) {
 		}
 	}
 	if last+1 == len(fn) {
-		return free, never
+		return free, Never
 	}
 	return free, fn[last+1].from
 }
 
-// nextIncrease returns the first time after t at which the count grows, or never.
-func (fn stepFunction) nextIncrease(t int64) int64 {
-	for i := fn.index(t) + 1; i < len(fn); i++ {
+// NextIncrease returns the first time after t at which the count grows, or never.
+func (fn StepFunction) NextIncrease(t int64) int64 {
+	for i := fn.Index(t) + 1; i < len(fn); i++ {
 		if fn[i].free > fn[i-1].free {
 			return fn[i].from
 		}
 	}
-	return never
+	return Never
 }
 
-// reserve takes n GPUs within [from, to), where from lies in step i. It takes O(steps).
-func (fn *stepFunction) reserve(i int, from, to, n int64) {
+// Reserve takes n GPUs within [from, to), where from lies in step i. It takes O(steps).
+func (fn *StepFunction) Reserve(i int, from, to, n int64) {
 	a := *fn
 	if a[i].from < from {
 		i++
@@ -221,22 +221,22 @@ func (fn *stepFunction) reserve(i int, from, to, n int64) {
 }
 
 // firstFree returns the first time ≥ from at which need GPUs are free, or never.
-func (fn stepFunction) firstFree(from, need int64) int64 {
-	if from == never {
-		return never
+func (fn StepFunction) firstFree(from, need int64) int64 {
+	if from == Never {
+		return Never
 	}
-	i := fn.index(from)
+	i := fn.Index(from)
 	for ; fn[i].free < need; from = fn[i].from {
 		if i++; i == len(fn) {
-			return never
+			return Never
 		}
 	}
 	return from
 }
 
 // firstFreeFor returns the first time ≥ from at which need GPUs are free for hold, or never.
-func (fn stepFunction) firstFreeFor(from, hold, need int64) int64 {
-	if hold == 0 || from == never {
+func (fn StepFunction) firstFreeFor(from, hold, need int64) int64 {
+	if hold == 0 || from == Never {
 		return fn.firstFree(from, need)
 	}
 	from, _ = fn.earliest(from, hold, need)
@@ -244,8 +244,8 @@ func (fn stepFunction) firstFreeFor(from, hold, need int64) int64 {
 }
 
 // gapAfter is gapAt for a block that ends at end.
-func (fn stepFunction) gapAfter(end int64) int64 {
-	i := fn.index(end)
+func (fn StepFunction) gapAfter(end int64) int64 {
+	i := fn.Index(end)
 	if fn[i].from < end {
 		i++
 	}
@@ -254,7 +254,7 @@ func (fn stepFunction) gapAfter(end int64) int64 {
 
 // gapAt returns how far a block's end is from the next change of the free GPUs, which is at
 // step i, or from the last change if there is none after it.
-func (fn stepFunction) gapAt(i int, end int64) int64 {
+func (fn StepFunction) gapAt(i int, end int64) int64 {
 	if i == len(fn) {
 		return end - fn[i-1].from
 	}
@@ -263,22 +263,22 @@ func (fn stepFunction) gapAt(i int, end int64) int64 {
 
 // earliestBefore is earliest with a limit: the start is never if it would be after limit. It
 // also returns the least number of free GPUs over the block, and the gap after it.
-func (fn stepFunction) earliestBefore(from, hold, need, limit int64) (start, free, gap int64) {
+func (fn StepFunction) earliestBefore(from, hold, need, limit int64) (start, free, gap int64) {
 	if from > limit {
-		return never, 0, 0
+		return Never, 0, 0
 	}
-	i := fn.index(from)
+	i := fn.Index(from)
 	start = from
 	for {
 		for fn[i].free < need {
 			i++
 			if i == len(fn) {
-				return never, 0, 0
+				return Never, 0, 0
 			}
 			start = fn[i].from
 		}
 		if start > limit {
-			return never, 0, 0
+			return Never, 0, 0
 		}
 		free = fn[i].free
 		end := start + hold

@@ -1,4 +1,4 @@
-package greedy
+package room
 
 import (
 	"math"
@@ -7,13 +7,13 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// never is later than every time of a schedule.
-const never = int64(math.MaxInt64)
+// Never is later than every time of a schedule.
+const Never = int64(math.MaxInt64)
 
-// profile is the number of free GPUs of a class over time: step i holds from its time to that
+// Profile is the number of free GPUs of a class over time: step i holds from its time to that
 // of step i+1, and step 0 begins at 0. Steps are stored in arrays with a gap (a gap buffer) where the
 // last change was, since the next change is mostly close to it.
-type profile struct {
+type Profile struct {
 	times []int64
 	free  []int32
 	// The steps below split are stored at their own index, the others gap entries behind.
@@ -23,20 +23,20 @@ type profile struct {
 	hint int
 }
 
-// fullyBusy returns a profile without a free GPU.
-func fullyBusy() *profile { return &profile{times: []int64{0}, free: []int32{0}, split: 1} }
+// FullyBusy returns a profile without a free GPU.
+func FullyBusy() *Profile { return &Profile{times: []int64{0}, free: []int32{0}, split: 1} }
 
-func newProfile(c *hare.Class) *profile {
-	pr := fullyBusy()
+func NewProfile(c *hare.Class) *Profile {
+	pr := FullyBusy()
 	for _, w := range c.Windows {
-		pr.add(w.StartUs, w.EndUs, int32(len(c.GPUs)))
+		pr.Add(w.StartUs, w.EndUs, int32(len(c.GPUs)))
 	}
 	return pr
 }
 
-// appendStep says that free GPUs are free from t on. t is not before the last step, and the profile must not have been
+// AppendStep says that free GPUs are free from t on. t is not before the last step, and the profile must not have been
 // changed by add.
-func (pr *profile) appendStep(t int64, free int32) {
+func (pr *Profile) AppendStep(t int64, free int32) {
 	last := len(pr.times) - 1
 	switch {
 	case pr.times[last] == t:
@@ -46,44 +46,44 @@ func (pr *profile) appendStep(t int64, free int32) {
 	}
 }
 
-func (pr *profile) copyFrom(q *profile) {
+func (pr *Profile) CopyFrom(q *Profile) {
 	pr.times = append(pr.times[:0], q.times...)
 	pr.free = append(pr.free[:0], q.free...)
 	pr.split, pr.gap, pr.hint = q.split, q.gap, 0
 }
 
-// steps returns the number of steps.
-func (pr *profile) steps() int { return len(pr.times) - pr.gap }
+// Steps returns the number of steps.
+func (pr *Profile) Steps() int { return len(pr.times) - pr.gap }
 
 // at returns where step i is stored.
-func (pr *profile) at(i int) int {
+func (pr *Profile) at(i int) int {
 	if i >= pr.split {
 		i += pr.gap
 	}
 	return i
 }
 
-func (pr *profile) time(i int) int64  { return pr.times[pr.at(i)] }
-func (pr *profile) count(i int) int32 { return pr.free[pr.at(i)] }
+func (pr *Profile) Time(i int) int64  { return pr.times[pr.at(i)] }
+func (pr *Profile) Count(i int) int32 { return pr.free[pr.at(i)] }
 
-// index returns the step that holds at t ≥ 0. It is an exponential search from the last
+// Index returns the step that holds at t ≥ 0. It is an exponential search from the last
 // step, since successive searches are close in time. It takes O(log distance).
-func (pr *profile) index(t int64) int {
-	n := pr.steps()
+func (pr *Profile) Index(t int64) int {
+	n := pr.Steps()
 	lo := min(pr.hint, n-1)
 	hi := lo + 1
-	if pr.time(lo) <= t {
-		for step := 1; hi < n && pr.time(hi) <= t; step *= 2 {
+	if pr.Time(lo) <= t {
+		for step := 1; hi < n && pr.Time(hi) <= t; step *= 2 {
 			lo, hi = hi, min(n, hi+step)
 		}
 	} else {
-		for step := 1; pr.time(lo) > t; step *= 2 {
+		for step := 1; pr.Time(lo) > t; step *= 2 {
 			lo, hi = max(0, lo-step), lo
 		}
 	}
 	for hi-lo > 1 {
 		mid := int(uint(lo+hi) / 2)
-		if pr.time(mid) <= t {
+		if pr.Time(mid) <= t {
 			lo = mid
 		} else {
 			hi = mid
@@ -95,9 +95,9 @@ func (pr *profile) index(t int64) int {
 
 // splitAt moves the gap in front of step i and widens it to at least two entries. It takes
 // O(steps between the old and the new place), amortised.
-func (pr *profile) splitAt(i int) {
+func (pr *Profile) splitAt(i int) {
 	if pr.gap < 2 {
-		n, more := pr.steps(), 16+len(pr.times)/2
+		n, more := pr.Steps(), 16+len(pr.times)/2
 		pr.times = slices.Grow(pr.times, more)[:n+pr.gap+more]
 		pr.free = slices.Grow(pr.free, more)[:n+pr.gap+more]
 		copy(pr.times[pr.split+pr.gap+more:], pr.times[pr.split+pr.gap:n+pr.gap])
@@ -115,15 +115,15 @@ func (pr *profile) splitAt(i int) {
 	pr.split = i
 }
 
-// add changes the free count by n within [from, to). Steps that no longer change the
+// Add changes the free count by n within [from, to). Steps that no longer change the
 // count are removed. It takes O(steps within + steps from the last change), amortised.
-func (pr *profile) add(from, to int64, n int32) {
+func (pr *Profile) Add(from, to int64, n int32) {
 	if from >= to || n == 0 {
 		return
 	}
-	i := pr.index(from)
-	j, size := i+1, pr.steps()
-	for j < size && pr.time(j) < to {
+	i := pr.Index(from)
+	j, size := i+1, pr.Steps()
+	for j < size && pr.Time(j) < to {
 		j++
 	}
 	pr.splitAt(j)
@@ -131,7 +131,7 @@ func (pr *profile) add(from, to int64, n int32) {
 	before := pr.free[j-1] // this count also holds from to on
 	switch {
 	case j == size:
-		if to != never {
+		if to != Never {
 			pr.times[j], pr.free[j] = to, before
 			pr.split, pr.gap = j+1, pr.gap-1
 		}
@@ -161,12 +161,12 @@ func (pr *profile) add(from, to int64, n int32) {
 	pr.hint = max(0, i-1)
 }
 
-// earliest returns the first start between from and limit at which at least need GPUs
+// Earliest returns the first start between from and limit at which at least need GPUs
 // are free for hold, and how many are free. The start is never if there is none. It
 // moves the gap out of the steps that are passed, and takes O(steps passed + steps from the last
 // change).
-func (pr *profile) earliest(from, limit, hold int64, need int32) (start int64, count int32) {
-	pr.splitAt(pr.index(from))
+func (pr *Profile) Earliest(from, limit, hold int64, need int32) (start int64, count int32) {
+	pr.splitAt(pr.Index(from))
 	times, free := pr.times[pr.split+pr.gap:], pr.free[pr.split+pr.gap:]
 	free = free[:len(times)]
 	start = from
@@ -175,10 +175,10 @@ func (pr *profile) earliest(from, limit, hold int64, need int32) (start int64, c
 		for free[i] < need {
 			i++
 			if i == len(times) {
-				return never, 0
+				return Never, 0
 			}
 			if start = times[i]; start > limit {
-				return never, 0
+				return Never, 0
 			}
 		}
 		count = free[i]
@@ -198,49 +198,49 @@ func (pr *profile) earliest(from, limit, hold int64, need int32) (start int64, c
 	}
 }
 
-// minFree returns the smallest free count within [from, from+hold).
-func (pr *profile) minFree(from, hold int64) int32 {
-	i := pr.index(from)
-	n := pr.count(i)
-	for i++; n > 0 && i < pr.steps() && pr.time(i) < from+hold; i++ {
-		n = min(n, pr.count(i))
+// MinFree returns the smallest free count within [from, from+hold).
+func (pr *Profile) MinFree(from, hold int64) int32 {
+	i := pr.Index(from)
+	n := pr.Count(i)
+	for i++; n > 0 && i < pr.Steps() && pr.Time(i) < from+hold; i++ {
+		n = min(n, pr.Count(i))
 	}
 	return n
 }
 
-// freeUntil returns the time until which at least need GPUs stay free from t on.
-func (pr *profile) freeUntil(t int64, need int32) int64 {
-	for i := pr.index(t); i < pr.steps(); i++ {
-		if pr.count(i) < need {
-			return max(t, pr.time(i))
+// FreeUntil returns the time until which at least need GPUs stay free from t on.
+func (pr *Profile) FreeUntil(t int64, need int32) int64 {
+	for i := pr.Index(t); i < pr.Steps(); i++ {
+		if pr.Count(i) < need {
+			return max(t, pr.Time(i))
 		}
 	}
-	return never
+	return Never
 }
 
-// nextIncrease returns the first time after t at which more GPUs become free, or never.
-func (pr *profile) nextIncrease(t int64) int64 {
-	for i := pr.index(t) + 1; i < pr.steps(); i++ {
-		if pr.count(i) > pr.count(i-1) {
-			return pr.time(i)
+// NextIncrease returns the first time after t at which more GPUs become free, or never.
+func (pr *Profile) NextIncrease(t int64) int64 {
+	for i := pr.Index(t) + 1; i < pr.Steps(); i++ {
+		if pr.Count(i) > pr.Count(i-1) {
+			return pr.Time(i)
 		}
 	}
-	return never
+	return Never
 }
 
-// latest returns the last start ≥ from such that start + hold ≤ by and at least need
+// Latest returns the last start ≥ from such that start + hold ≤ by and at least need
 // GPUs are free, and how many are free. The start is never if there is none. It moves the gap as
 // earliest does.
-func (pr *profile) latest(from, by, hold int64, need int32) (start int64, count int32) {
+func (pr *Profile) Latest(from, by, hold int64, need int32) (start int64, count int32) {
 	if by-hold < from {
-		return never, 0
+		return Never, 0
 	}
-	i := pr.index(by - 1)
+	i := pr.Index(by - 1)
 	pr.splitAt(i + 1)
 	times, free := pr.times[:i+1], pr.free[:i+1]
 	for end := by; ; {
 		if start = end - hold; start < from {
-			return never, 0
+			return Never, 0
 		}
 		count = free[i]
 		for free[i] >= need && times[i] > start {
@@ -251,7 +251,7 @@ func (pr *profile) latest(from, by, hold int64, need int32) (start int64, count 
 			return start, count
 		}
 		if end = times[i]; i == 0 {
-			return never, 0
+			return Never, 0
 		}
 		i--
 	}

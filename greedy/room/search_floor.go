@@ -1,26 +1,26 @@
-package greedy
+package room
 
 import "math/bits"
 
-// searchFloor remembers times before which searches in a stepFunction found no place,
+// Floor remembers times before which searches in a StepFunction found no place,
 // while nothing frees GPUs: the next search for a place as long and as wide, or longer
 // and wider, starts there. It changes no result.
-type searchFloor struct {
+type Floor struct {
 	// at[a][b] is a time before which there is no place of the length a for 2^b GPUs.
 	at [64 * floorLengths][floorWidths]int64
 }
 
 const (
-	// floorLengths is how many lengths a searchFloor tells apart between two powers of two.
+	// floorLengths is how many lengths a Floor tells apart between two powers of two.
 	floorLengths = 8
-	// floorWidths is how many powers of two of GPUs a searchFloor tells apart; the last
+	// floorWidths is how many powers of two of GPUs a Floor tells apart; the last
 	// stands for all greater ones too.
 	floorWidths = 12
 )
 
-func (sf *searchFloor) reset() { clear(sf.at[:]) }
+func (sf *Floor) Reset() { clear(sf.at[:]) }
 
-// lengthIndex is the greatest of the lengths that a searchFloor tells apart that is at
+// lengthIndex is the greatest of the lengths that a Floor tells apart that is at
 // most hold > 0, and whether the two are equal.
 func lengthIndex(hold int64) (index int, equal bool) {
 	n := bits.Len64(uint64(hold)) - 1
@@ -29,7 +29,7 @@ func lengthIndex(hold int64) (index int, equal bool) {
 }
 
 // earliest is fn.earliest.
-func (sf *searchFloor) earliest(fn stepFunction, from, hold, need int64) (start int64, at int) {
+func (sf *Floor) earliest(fn StepFunction, from, hold, need int64) (start int64, at int) {
 	a, equal := lengthIndex(hold)
 	known := sf.at[a][min(bits.Len64(uint64(need))-1, floorWidths-1)]
 	start, at = fn.earliest(max(from, known), hold, need)

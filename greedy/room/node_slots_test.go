@@ -1,4 +1,4 @@
-package greedy
+package room
 
 import (
 	"math"
@@ -11,12 +11,12 @@ func TestClassesOfHolds(t *testing.T) {
 	for hold := int64(1); hold < 1<<16; hold++ {
 		class, least := classOfHold(hold)
 		if again, same := classOfHold(least); least > hold || again != class || same != least || class < last ||
-			class >= listHoldClasses {
+			class >= ListHoldClasses {
 			t.Fatalf("hold %d is in class %d of holds of at least %d", hold, class, least)
 		}
 		last = class
 	}
-	if class, least := classOfHold(math.MaxInt64); class >= listHoldClasses || least != 3<<61 {
+	if class, least := classOfHold(math.MaxInt64); class >= ListHoldClasses || least != 3<<61 {
 		t.Errorf("the longest hold is in class %d of holds of at least %d", class, least)
 	}
 }

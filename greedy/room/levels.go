@@ -1,4 +1,4 @@
-package greedy
+package room
 
 import (
 	"slices"
@@ -12,10 +12,10 @@ type levelTime struct {
 	us    int64
 }
 
-// jobLevels are the levels of a gang or rigid job whose rounds must keep together, or take longer
+// JobLevels are the levels of a gang or rigid job whose rounds must keep together, or take longer
 // where they are spread.
-type jobLevels struct {
-	levels *hare.Levels
+type JobLevels struct {
+	Levels *hare.Levels
 	within int
 	// times has the levels in one domain of which a round may be placed, from fine to coarse,
 	// by type: those that shorten a round, and within. It is nil where the job cannot run.
@@ -23,8 +23,8 @@ type jobLevels struct {
 }
 
 // levelsOf returns nil where levels do not matter to job i. A round of a single task is on one
-// node, so that they matter only to its time, which roundUs returns.
-func levelsOf(m *hare.Model, i int) *jobLevels {
+// node, so that they matter only to its time, which RoundUs returns.
+func levelsOf(m *hare.Model, i int) *JobLevels {
 	j := &m.Jobs[i]
 	if m.Levels == nil || j.Sync == hare.Relaxed || j.Tasks == 1 {
 		return nil
@@ -33,7 +33,7 @@ func levelsOf(m *hare.Model, i int) *jobLevels {
 	if j.Within == m.Levels.Any() && !spreads {
 		return nil
 	}
-	jl := &jobLevels{levels: m.Levels, within: j.Within, times: make([][]levelTime, len(m.Types))}
+	jl := &JobLevels{Levels: m.Levels, within: j.Within, times: make([][]levelTime, len(m.Types))}
 	for _, md := range j.Modes {
 		for _, level := range j.LevelModes(md) {
 			jl.times[md.Type] = append(jl.times[md.Type], levelTime{level, md.ComputeUs + md.SyncAtUs(level)})
@@ -42,20 +42,20 @@ func levelsOf(m *hare.Model, i int) *jobLevels {
 	return jl
 }
 
-// roundUs returns how long a round of a job takes where nothing says how far it is spread: the
+// RoundUs returns how long a round of a job takes where nothing says how far it is spread: the
 // longest time, or that of one node if there is a single task.
-func roundUs(j *hare.ModelJob, md hare.Mode) int64 {
+func RoundUs(j *hare.ModelJob, md hare.Mode) int64 {
 	if j.Tasks == 1 {
-		return leastRoundUs(md)
+		return LeastRoundUs(md)
 	}
 	return md.DurationUs()
 }
 
-// leastRoundUs returns how long a round takes where it is least spread.
-func leastRoundUs(md hare.Mode) int64 { return md.ComputeUs + md.SyncAtUs(0) }
+// LeastRoundUs returns how long a round takes where it is least spread.
+func LeastRoundUs(md hare.Mode) int64 { return md.ComputeUs + md.SyncAtUs(0) }
 
-// roundUs returns how long a round takes on a type that is spread over a level.
-func (jl *jobLevels) roundUs(k int16, spread int) int64 {
+// RoundUs returns how long a round takes on a type that is spread over a level.
+func (jl *JobLevels) RoundUs(k int16, spread int) int64 {
 	times := jl.times[k]
 	for _, lt := range times {
 		if lt.level >= spread {
@@ -65,8 +65,8 @@ func (jl *jobLevels) roundUs(k int16, spread int) int64 {
 	return times[len(times)-1].us
 }
 
-// allLevels returns the levels that shorten a round on some type, and within, from fine to coarse.
-func (jl *jobLevels) allLevels(types []int16) []int {
+// AllLevels returns the levels that shorten a round on some type, and within, from fine to coarse.
+func (jl *JobLevels) AllLevels(types []int16) []int {
 	var levels []int
 	for _, k := range types {
 		for _, lt := range jl.times[k] {

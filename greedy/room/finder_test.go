@@ -1,4 +1,4 @@
-package greedy
+package room
 
 import (
 	"math/rand/v2"
@@ -7,7 +7,7 @@ import (
 
 // slowSlot returns the earliest start of one task width on one type by a search of every
 // instant.
-func slowSlot(tr typeCapacity, from, hold, need, horizon int64) int64 {
+func slowSlot(tr Capacity, from, hold, need, horizon int64) int64 {
 	for t := from; t < horizon; t++ {
 		free := int64(0)
 		for _, s := range tr {
@@ -27,7 +27,7 @@ func slowSlot(tr typeCapacity, from, hold, need, horizon int64) int64 {
 			return t
 		}
 	}
-	return never
+	return Never
 }
 
 // A round-by-round plan ends when its rounds end if they are placed one by one, each where it
@@ -36,14 +36,14 @@ func TestPlacesAgainstInstants(t *testing.T) {
 	for seed := uint64(1); seed <= 300; seed++ {
 		r := rand.New(rand.NewPCG(seed, 3))
 		pools := 1
-		tracks := make([]typeCapacity, 1+r.IntN(3))
-		j := &annealJob{release: r.Int64N(10), rounds: 1 + r.Int64N(9), width: 1 + r.Int64N(3),
-			dur: make([]int64, len(tracks))}
+		tracks := make([]Capacity, 1+r.IntN(3))
+		j := &Job{Release: r.Int64N(10), Rounds: 1 + r.Int64N(9), Width: 1 + r.Int64N(3),
+			Dur: make([]int64, len(tracks))}
 		const horizon = 400
 		for k := range tracks {
-			j.dur[k] = 1 + r.Int64N(8)
+			j.Dur[k] = 1 + r.Int64N(8)
 			for range 1 + r.IntN(3) {
-				s := stepFunction{{0, r.Int64N(4)}}
+				s := StepFunction{{0, r.Int64N(4)}}
 				for at := int64(0); at < 150; {
 					at += 1 + r.Int64N(15)
 					s = append(s, step{at, (s[len(s)-1].free + 1 + r.Int64N(3)) % 4})
@@ -56,44 +56,44 @@ func TestPlacesAgainstInstants(t *testing.T) {
 			}
 			pools = max(pools, len(tracks[k]))
 		}
-		sc := newPoolFinder(pools)
+		sc := NewPoolFinder(pools)
 		var all []int16
 		for k := range tracks {
 			all = append(all, int16(k))
 		}
-		want := j.release
-		for range j.rounds {
-			first := never
+		want := j.Release
+		for range j.Rounds {
+			first := Never
 			for k := range tracks {
-				first = min(first, slowSlot(tracks[k], want, j.dur[k], j.width, horizon)+j.dur[k])
+				first = min(first, slowSlot(tracks[k], want, j.Dur[k], j.Width, horizon)+j.Dur[k])
 			}
 			want = first
 		}
-		plan := roundByRoundOver(all...)
-		end, ok := sc.place(j, &plan, tracks)
+		plan := RoundByRoundOver(all...)
+		end, ok := sc.Place(j, &plan, tracks)
 		if !ok || end != want {
 			t.Fatalf("seed %d: chain ends at %d, rounds one by one at %d", seed, end, want)
 		}
-		until, round := j.release, int64(0)
-		for _, s := range sc.segments {
-			if s.round+s.rounds < round || s.start < until && s.round != round {
-				t.Fatalf("seed %d: segs %+v", seed, sc.segments)
+		until, round := j.Release, int64(0)
+		for _, s := range sc.Segments {
+			if s.Round+s.Rounds < round || s.Start < until && s.Round != round {
+				t.Fatalf("seed %d: segs %+v", seed, sc.Segments)
 			}
-			if s.end-s.start != s.rounds*j.dur[s.typ] ||
-				tracks[s.typ][s.pool].minFree(s.start, s.end) < int64(s.width) {
+			if s.End-s.Start != s.Rounds*j.Dur[s.Type] ||
+				tracks[s.Type][s.Pool].MinFree(s.Start, s.End) < int64(s.Width) {
 				t.Fatalf("seed %d: seg %+v has no room", seed, s)
 			}
-			until, round = s.start, s.round
+			until, round = s.Start, s.Round
 		}
-		if j.rounds < 2 || len(tracks) < 2 {
+		if j.Rounds < 2 || len(tracks) < 2 {
 			continue
 		}
-		plan = jobPlan{kind: split, n: 2, types: [maxSet]int16{0, 1}, rounds: 1 + r.Int64N(j.rounds-1)}
-		first := plan.rounds * j.dur[0]
-		second := (j.rounds - plan.rounds) * j.dur[1]
-		want = slowSlot(tracks[0], j.release, first, j.width, horizon) + first
-		want = slowSlot(tracks[1], want, second, j.width, horizon) + second
-		if end, ok := sc.place(j, &plan, tracks); !ok || end != want {
+		plan = JobPlan{Kind: Split, N: 2, Types: [MaxTypes]int16{0, 1}, Rounds: 1 + r.Int64N(j.Rounds-1)}
+		first := plan.Rounds * j.Dur[0]
+		second := (j.Rounds - plan.Rounds) * j.Dur[1]
+		want = slowSlot(tracks[0], j.Release, first, j.Width, horizon) + first
+		want = slowSlot(tracks[1], want, second, j.Width, horizon) + second
+		if end, ok := sc.Place(j, &plan, tracks); !ok || end != want {
 			t.Fatalf("seed %d: split ends at %d, want %d", seed, end, want)
 		}
 	}
