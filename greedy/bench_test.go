@@ -11,7 +11,7 @@ import (
 
 // benched returns a search over 200 jobs whose first states are evaluated, guided by an
 // order and by prices that fall over time.
-func benched(b *testing.B, grainUs int64) *keySearch {
+func benched(b *testing.B, grainUs int64) (*keySearch, *hare.Relaxation) {
 	b.Helper()
 	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 200, Seed: 3, GrainUs: grainUs})
 	if err != nil {
@@ -46,21 +46,24 @@ func benched(b *testing.B, grainUs int64) *keySearch {
 	s.bestValue = room.Weighted(s.m, s.best.EndUs)
 	s.prepare(rel)
 	s.evaluateStart(startLambdas[:])
-	return s
+	return s, rel
 }
 
-func grains(b *testing.B, f func(b *testing.B, s *keySearch)) {
+func grains(b *testing.B, f func(b *testing.B, s *keySearch, rel *hare.Relaxation)) {
 	for _, c := range []struct {
 		name    string
 		grainUs int64
 	}{{"seconds", 0}, {"microseconds", 1}} {
-		b.Run(c.name, func(b *testing.B) { f(b, benched(b, c.grainUs)) })
+		b.Run(c.name, func(b *testing.B) {
+			s, rel := benched(b, c.grainUs)
+			f(b, s, rel)
+		})
 	}
 }
 
 // BenchmarkDecode places 200 jobs by price in the order of keys.
 func BenchmarkDecode(b *testing.B) {
-	grains(b, func(b *testing.B, s *keySearch) {
+	grains(b, func(b *testing.B, s *keySearch, _ *hare.Relaxation) {
 		t := &s.trials[0]
 		for b.Loop() {
 			t.jobs = t.jobs[:0]
@@ -71,7 +74,7 @@ func BenchmarkDecode(b *testing.B) {
 
 // BenchmarkJustify does one pass of double justification over 200 jobs.
 func BenchmarkJustify(b *testing.B) {
-	grains(b, func(b *testing.B, s *keySearch) {
+	grains(b, func(b *testing.B, s *keySearch, _ *hare.Relaxation) {
 		t := &s.trials[0]
 		t.jobs = t.jobs[:0]
 		t.evaluate(s, 0)
@@ -83,12 +86,9 @@ func BenchmarkJustify(b *testing.B) {
 
 // BenchmarkTables prepares the tables of values of 200 jobs.
 func BenchmarkTables(b *testing.B) {
-	grains(b, func(b *testing.B, s *keySearch) {
+	grains(b, func(b *testing.B, s *keySearch, rel *hare.Relaxation) {
 		for b.Loop() {
-			for i := range s.m.Jobs {
-				s.guide.tables[i].rows = nil
-				s.guide.tabulate(i, 2_000_000_000/s.unit)
-			}
+			newPriceGuide(s.m, s.unit, rel, s.empty.big, 2_000_000_000/s.unit, 1)
 		}
 	})
 }

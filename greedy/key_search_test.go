@@ -48,7 +48,7 @@ func TestSearchOnCellsAsOnSteps(t *testing.T) {
 		if s.unit != 1 {
 			continue
 		}
-		if s.empty.grid == nil {
+		if s.m == s.fullModel {
 			t.Fatalf("seed %d: no cells", seed)
 		}
 		got, gotStats, _ := s.search(rel, start)

@@ -306,7 +306,7 @@ func TestListSchedulesOnNodesAreFeasible(t *testing.T) {
 		}
 		nb := newNodeBoard(m, room.NewLayout(m))
 		nb.runs = big
-		p, err := nb.assign(context.Background(), order(m, nil, kind, big))
+		p, err := nb.assign(context.Background(), orderWithRuns(m, nil, kind, big))
 		if err != nil {
 			continue // windows may leave no place
 		}

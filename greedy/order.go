@@ -28,12 +28,13 @@ type Item struct {
 // one by one, the largest jobs are whole items. It takes O(n log n) in items.
 func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
 	if m.Placed || room.HasAfter(m) || room.HasSetups(m) {
-		return order(m, rel, kind, nodeRunJobs(m))
+		return orderWithRuns(m, rel, kind, nodeRunJobs(m))
 	}
-	return order(m, rel, kind, bigJobs(m, maxTasksByRound))
+	return orderWithRuns(m, rel, kind, bigJobs(m, maxTasksByRound))
 }
 
-func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item {
+// orderWithRuns is Order where big marks the relaxed jobs that are whole items.
+func orderWithRuns(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item {
 	var items []Item
 	var after *room.Dependencies
 	if room.HasAfter(m) || room.IsMakespan(m) {

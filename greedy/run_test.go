@@ -79,7 +79,7 @@ func TestRunsAreFeasible(t *testing.T) {
 			limit = 300
 		}
 		big := bigJobs(m, limit)
-		items := order(m, nil, "wspt", big)
+		items := orderWithRuns(m, nil, "wspt", big)
 		for _, rule := range []Rule{EarliestAvailable, EarliestFinish, Insertion} {
 			p, err := Assign(t.Context(), m, items, rule)
 			if err != nil {
@@ -107,7 +107,7 @@ func TestRunsAreFeasible(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(single, better) {
 				t.Fatalf("seed %d: one worker and several differ: %v", seed, err)
 			}
-			one, err := Assign(t.Context(), m, order(m, nil, "wspt", make([]bool, len(m.Jobs))), Insertion)
+			one, err := Assign(t.Context(), m, orderWithRuns(m, nil, "wspt", make([]bool, len(m.Jobs))), Insertion)
 			if err == nil && one.Value(m).Sign() > 0 {
 				ratio += p.Value(m).Float() / one.Value(m).Float()
 			}
@@ -162,7 +162,7 @@ func TestRunsAmongFragments(t *testing.T) {
 	m := hare.NewModel(inst)
 	big := bigJobs(m, 10_000_000)
 	for _, rule := range []Rule{Insertion, EarliestAvailable, EarliestFinish} {
-		p, err := Assign(t.Context(), m, order(m, nil, "wspt", big), rule)
+		p, err := Assign(t.Context(), m, orderWithRuns(m, nil, "wspt", big), rule)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -160,7 +160,7 @@ func (ss *shapeSearch) change(r *rand.Rand) {
 			rank[i] = float64(room.FirstStart(ss.best.Jobs[i]))
 		}
 	}
-	place := func(shapes []int32) *Plan {
+	listed := func(shapes []int32) *Plan {
 		one := InShapes(ss.m, shapes)
 		items := Order(one, nil, "arrival")
 		for x := range items {
@@ -181,7 +181,7 @@ func (ss *shapeSearch) change(r *rand.Rand) {
 	}
 	shapes := ss.best.Shapes
 	least := math.Inf(1)
-	if p := place(shapes); p != nil {
+	if p := listed(shapes); p != nil {
 		least = room.Weighted(ss.m, p.EndUs)
 		ss.keep(p)
 	}
@@ -195,7 +195,7 @@ func (ss *shapeSearch) change(r *rand.Rand) {
 		if other[i] = ss.fits[i][r.IntN(len(ss.fits[i]))]; other[i] == shapes[i] {
 			continue
 		}
-		if p := place(other); p != nil && room.Weighted(ss.m, p.EndUs) < least {
+		if p := listed(other); p != nil && room.Weighted(ss.m, p.EndUs) < least {
 			least, shapes = room.Weighted(ss.m, p.EndUs), other
 			ss.keep(p)
 		}
