@@ -193,6 +193,7 @@ func AssignInOrder(ctx context.Context, m *hare.Model, rel *hare.Relaxation, kin
 	return best, nil
 }
 
+// AssignInShapes places all jobs in the given shapes, in the order that Order gives for these.
 func AssignInShapes(ctx context.Context, m *hare.Model, shapes []int32, rel *hare.Relaxation, kind string,
 	rule Rule) (*Plan, error) {
 	one := InShapes(m, shapes)

@@ -26,6 +26,7 @@ type Board struct {
 	lastRooms room.LastRooms
 }
 
+// NewBoard returns a board on which nothing is placed.
 func NewBoard(m *hare.Model, layout *room.Layout) *Board {
 	nb := &Board{Model: m, layout: layout, jobs: make([]room.Job, len(m.Jobs)),
 		finder: room.NewNodeFinder(layout, 0), Capacities: layout.NewCapacities(),
@@ -158,7 +159,8 @@ func (nb *Board) take(j *room.Job, segments []room.Segment) []room.Block {
 	var out []room.Block
 	for x := range segments {
 		s := &segments[x]
-		nb.layout.Reserve(nb.Capacities[nb.layout.Column[s.Type]], j, s.Type, s.Pool, int64(s.Width), s.Start, s.End, s.Lead)
+		nb.layout.Reserve(nb.Capacities[nb.layout.Column[s.Type]], j, s.Type, s.Pool, int64(s.Width), s.Start, s.End,
+			s.Lead)
 		out = append(out, nb.layout.BlockOf(s))
 	}
 	return out
@@ -215,7 +217,7 @@ func (nb *Board) placeRound(i int, round, ready int64, out *[]room.Block) (end i
 		n = max(1, min(n, ns.QuotaRoom(j, k, tc, from[best], md.ComputeUs+md.SwitchUs)))
 		ns.Lead = 0
 		p := &nb.layout.Pools[k][pool]
-		b := room.Block{Class: p.Class, Node: p.Node, Width: int32(n * j.Gpus), Tasks: 1, Round: round, Rounds: 1,
+		b := room.Block{Class: p.Class, Node: p.Node, Width: int32(n * j.GPUs), Tasks: 1, Round: round, Rounds: 1,
 			StartUs: from[best] + md.SwitchUs, HoldUs: md.ComputeUs, LeadUs: md.SwitchUs}
 		nb.layout.Reserve(tc, j, k, pool, int64(b.Width), b.StartUs, b.EndUs(), b.LeadUs)
 		*out = append(*out, b)
@@ -263,7 +265,7 @@ func (nb *Board) placeRuns(i int) (blocks []room.Block, end int64, ok bool) {
 		for width := mj.Tasks; width > 0; width /= 2 {
 			each := (mj.Tasks + width - 1) / width
 			n := (mj.Tasks + each - 1) / each
-			gang.Tasks, gang.Width = n, n*gang.Gpus
+			gang.Tasks, gang.Width = n, n*gang.GPUs
 			gang.Dur[md.Type] = each*md.ComputeUs + md.SyncUs
 			plan := room.RoundByRoundOver(int16(md.Type))
 			e, fits := nb.finder.Place(&gang, &plan, nb.Capacities)
@@ -287,7 +289,7 @@ func (nb *Board) placeRuns(i int) (blocks []room.Block, end int64, ok bool) {
 		last := x+1 == len(at) || at[x+1].Round != at[x].Round
 		if last && rest < bestEach {
 			less := b
-			less.Width, less.Tasks, less.HoldUs = int32(gang.Gpus), int32(rest), rest*bestMode.ComputeUs
+			less.Width, less.Tasks, less.HoldUs = int32(gang.GPUs), int32(rest), rest*bestMode.ComputeUs
 			if b.Width -= less.Width; b.Width > 0 {
 				blocks = append(blocks, b)
 			}
@@ -377,14 +379,14 @@ func (nb *Board) earliestMixed(i int, types []int16, t, hold int64, in func(node
 				if j.Distinct {
 					limit = 1
 				}
-				if pool.Cpus >= 0 && j.Cpus > 0 {
-					limit = min(limit, tc[pool.Cpus].MinFree(t+ns.Lead, t+hold)/j.Cpus)
+				if pool.CPUs >= 0 && j.CPUs > 0 {
+					limit = min(limit, tc[pool.CPUs].MinFree(t+ns.Lead, t+hold)/j.CPUs)
 				}
 				if pool.Memory >= 0 && j.Memory > 0 {
 					limit = min(limit, tc[pool.Memory].MinFree(t+ns.Lead, t+hold)/j.Memory)
 				}
-				next = min(next, tc[pool.Gpus].NextIncrease(t))
-				for _, fn := range []int32{pool.Cpus, pool.Memory} {
+				next = min(next, tc[pool.GPUs].NextIncrease(t))
+				for _, fn := range []int32{pool.CPUs, pool.Memory} {
 					if fn < 0 {
 						continue
 					}
@@ -395,12 +397,12 @@ func (nb *Board) earliestMixed(i int, types []int16, t, hold int64, in func(node
 				if open := nb.layout.OpenTo(j.Set, pool.Node); open != nil {
 					next = min(next, open.NextIncrease(t))
 				}
-				m := min(left, ns.RoomAt(j, k, tc, p, t, hold).Room, limit-taken, limits.room(k)/j.Gpus)
+				m := min(left, ns.RoomAt(j, k, tc, p, t, hold).Room, limit-taken, limits.room(k)/j.GPUs)
 				if m <= 0 {
 					continue
 				}
-				limits.take(k, m*j.Gpus)
-				at = append(at, room.Block{Class: pool.Class, Node: pool.Node, Width: int32(m * j.Gpus), Tasks: 1})
+				limits.take(k, m*j.GPUs)
+				at = append(at, room.Block{Class: pool.Class, Node: pool.Node, Width: int32(m * j.GPUs), Tasks: 1})
 				left -= m
 				taken += m
 				until = min(until, ns.FreeUntil(j, k, tc, p, m, t))
@@ -409,9 +411,9 @@ func (nb *Board) earliestMixed(i int, types []int16, t, hold int64, in func(node
 			// The tasks of all types add up on the node.
 			if taken > 0 {
 				tc := nb.Capacities[nb.layout.Column[nb.Model.Classes[shared.Class].Type]]
-				if shared.Cpus >= 0 && j.Cpus > 0 {
-					fn := tc[shared.Cpus]
-					until = min(until, fn.FreeUntil(fn.Index(t+ns.Lead), taken*j.Cpus))
+				if shared.CPUs >= 0 && j.CPUs > 0 {
+					fn := tc[shared.CPUs]
+					until = min(until, fn.FreeUntil(fn.Index(t+ns.Lead), taken*j.CPUs))
 				}
 				if shared.Memory >= 0 && j.Memory > 0 {
 					fn := tc[shared.Memory]
@@ -491,11 +493,12 @@ func (nb *Board) stay(i int, ready, left, latest int64) (b room.Block, tasks, en
 		md := &mj.Modes[slices.IndexFunc(mj.Modes, func(md hare.Mode) bool { return md.Type == int(o.typ) })]
 		pool, tc := &nb.layout.Pools[o.typ][o.pool], nb.Capacities[nb.layout.Column[o.typ]]
 		s := max(ready, o.until)
-		if tc[pool.Gpus].MinFree(o.until, s+md.ComputeUs) < j.Gpus {
+		if tc[pool.GPUs].MinFree(o.until, s+md.ComputeUs) < j.GPUs {
 			continue // others have taken the GPUs
 		}
 		kept = append(kept, o)
-		if ns.RoomAt(j, o.typ, tc, o.pool, s, md.ComputeUs).Room == 0 || ns.QuotaRoom(j, o.typ, tc, s, md.ComputeUs) == 0 {
+		if ns.RoomAt(j, o.typ, tc, o.pool, s, md.ComputeUs).Room == 0 || ns.QuotaRoom(j, o.typ, tc, s,
+			md.ComputeUs) == 0 {
 			continue
 		}
 		if e := s + md.DurationUs(); e < end {
@@ -508,9 +511,10 @@ func (nb *Board) stay(i int, ready, left, latest int64) (b room.Block, tasks, en
 	o := &kept[best]
 	md := &mj.Modes[slices.IndexFunc(mj.Modes, func(md hare.Mode) bool { return md.Type == int(o.typ) })]
 	pool, tc := &nb.layout.Pools[o.typ][o.pool], nb.Capacities[nb.layout.Column[o.typ]]
-	tasks = min(left, o.tasks, tc[pool.Gpus].MinFree(o.until, start+md.ComputeUs)/j.Gpus,
+	tasks = min(left, o.tasks, tc[pool.GPUs].MinFree(o.until, start+md.ComputeUs)/j.GPUs,
 		ns.RoomAt(j, o.typ, tc, o.pool, start, md.ComputeUs).Room, ns.QuotaRoom(j, o.typ, tc, start, md.ComputeUs))
-	b = room.Block{Class: pool.Class, Node: pool.Node, Width: int32(tasks * j.Gpus), Tasks: 1, Rounds: 1, StartUs: start,
+	b = room.Block{Class: pool.Class, Node: pool.Node, Width: int32(tasks * j.GPUs), Tasks: 1, Rounds: 1,
+		StartUs: start,
 		HoldUs: md.ComputeUs, LeadUs: start - o.until, Stays: true}
 	nb.layout.Reserve(tc, j, o.typ, o.pool, int64(b.Width), b.StartUs, b.EndUs(), b.LeadUs)
 	typ, at := o.typ, o.pool

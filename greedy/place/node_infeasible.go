@@ -56,7 +56,7 @@ func (nb *Board) infeasibility(i int) (field, code, detail string) {
 		}
 		k := int16(md.Type)
 		task := nb.jobs[i]
-		task.Tasks, task.Width, task.Levels = 1, task.Gpus, nil
+		task.Tasks, task.Width, task.Levels = 1, task.GPUs, nil
 		empty := nb.layout.Empty[nb.layout.Column[k]]
 		if nb.finder.Nodes.Earliest(&task, k, empty, from, hold, 0) != room.Never {
 			windowed = true
@@ -160,7 +160,8 @@ func quotaInfeasibility(m *hare.Model, i int) (code, detail string) {
 		return "", ""
 	}
 	spec := &m.Instance.Quota[least]
-	return "quota_too_small", fmt.Sprintf("%s holds %d GPUs at once, and /quota/%d lets the jobs of %q hold at most %d "+
+	return "quota_too_small",
+		fmt.Sprintf("%s holds %d GPUs at once, and /quota/%d lets the jobs of %q hold at most %d "+
 		"together: raise \"gpus\" of the quota, or make the job narrower", what, need, least, hare.Clip(spec.User),
 		spec.GPUs)
 }
@@ -213,7 +214,8 @@ func (nb *Board) noRoom(i int) (field, code, detail string) {
 		return "", "no_gpu", "no GPU that is ever in service has a profile of this job: add a type to \"on\" or a node " +
 			"to the cluster"
 	case !roomy:
-		return "/gpus_per_task", "task_too_wide", fmt.Sprintf("a task needs %d GPUs of one type on one node, and no node "+
+		return "/gpus_per_task", "task_too_wide",
+			fmt.Sprintf("a task needs %d GPUs of one type on one node, and no node "+
 			"that the job may use ever has more than %d in service: split the task into several, or add a wider node",
 			j.GPUs, widest)
 	case cpus < j.CPUMilli:
@@ -221,7 +223,8 @@ func (nb *Board) noRoom(i int) (field, code, detail string) {
 			"GPUs enough and that the job may use has more than %s: lower \"cpus_per_task\", or add a node",
 			hare.FormatMillis(j.CPUMilli), hare.FormatMillis(cpus))
 	case memory < j.MemoryMiB:
-		return "/memory_mib_per_task", "too_much_memory", fmt.Sprintf("a task needs %d MiB of memory on its node, and no "+
+		return "/memory_mib_per_task", "too_much_memory",
+			fmt.Sprintf("a task needs %d MiB of memory on its node, and no "+
 			"node that has GPUs enough and that the job may use has more than %d: lower \"memory_mib_per_task\", or add "+
 			"a node", j.MemoryMiB, memory)
 	}
@@ -229,7 +232,8 @@ func (nb *Board) noRoom(i int) (field, code, detail string) {
 		return "", "reserved", "reservations keep the job off every node with room for a task whenever the node is in " +
 			"service: name the job or its user in a reservation, or shorten one"
 	}
-	return "", "no_node", "no single node that the job may use has GPUs, CPUs and memory enough for a task: lower what " +
+	return "", "no_node",
+		"no single node that the job may use has GPUs, CPUs and memory enough for a task: lower what " +
 		"a task needs, or add a node"
 }
 

@@ -24,7 +24,8 @@ type Item struct {
 // ½ rounds (half of all rounds for whole jobs), "wspt" by least work over weight,
 // "arrival" by earliest start; under makespan, the jobs with the longest way to the last end come
 // first in place of the first two. Predecessors come first, and ties go by job, then round. The
-// rounds of a relaxed job are in order, since progress never falls. If relaxed jobs have more tasks than may be placed
+// rounds of a relaxed job are in order, since progress never falls. If relaxed jobs have more tasks than may be
+// placed
 // one by one, the largest jobs are whole items. It takes O(n log n) in items.
 func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
 	if m.Placed || room.HasAfter(m) || room.HasSetups(m) {
@@ -80,8 +81,10 @@ func OrderWithRuns(m *hare.Model, rel *hare.Relaxation, kind string, big []bool)
 	return items
 }
 
+// SortItems sorts items by CompareItems.
 func SortItems(items []Item) { slices.SortFunc(items, CompareItems) }
 
+// CompareItems orders items by key; ties go by job, then by round.
 func CompareItems(a, b Item) int {
 	if c := cmp.Compare(a.Key, b.Key); c != 0 {
 		return c
@@ -124,6 +127,7 @@ func SmithRatio(j *hare.ModelJob) float64 {
 	return least * float64(j.Rounds) * float64(j.Tasks*j.GPUs) / float64(j.WeightMicro)
 }
 
+// TimeOf returns the first time at which progress reaches so many rounds.
 func TimeOf(pts []hare.Point, rounds float64) float64 {
 	at := 0
 	return AdvanceTo(pts, &at, rounds)

@@ -88,8 +88,10 @@ func (res *Residual) ReservePlan(p *Plan) {
 	}
 }
 
-// Reserve takes the GPUs of a block, release frees them.
+// Reserve takes the GPUs of a block.
 func (res *Residual) Reserve(x *room.Block) { res.change(x, -x.Width) }
+
+// Release frees the GPUs of a block.
 func (res *Residual) Release(x *room.Block) { res.change(x, x.Width) }
 
 func (res *Residual) change(x *room.Block, n int32) {

@@ -22,6 +22,7 @@ func (b *Block) TakenFromUs() int64 { return b.StartUs - b.LeadUs }
 // EndUs returns the time at which the block releases its GPUs.
 func (b *Block) EndUs() int64 { return b.StartUs + (b.Rounds-1)*b.PeriodUs + b.HoldUs }
 
+// FirstStart returns the first start of some blocks, or Never without blocks.
 func FirstStart(blocks []Block) int64 {
 	s := Never
 	for i := range blocks {

@@ -273,7 +273,7 @@ func (sf *Finder) appendOnNodes(k int16, j *Job, chosen []NodeTasks, round, roun
 	for i := 0; same && i < len(chosen); i++ {
 		s := &sf.Segments[last+i]
 		same = s.Type == k && s.Shape == j.Shape && s.End == start && s.Pool == chosen[i].Pool &&
-			int64(s.Width) == int64(chosen[i].tasks)*j.Gpus && (i > 0 || s.Round+s.Rounds == round)
+			int64(s.Width) == int64(chosen[i].tasks)*j.GPUs && (i > 0 || s.Round+s.Rounds == round)
 	}
 	if same {
 		for i := range chosen {
@@ -284,7 +284,7 @@ func (sf *Finder) appendOnNodes(k int16, j *Job, chosen []NodeTasks, round, roun
 	}
 	for _, c := range chosen {
 		sf.Segments = append(sf.Segments, Segment{Type: k, Shape: j.Shape, Pool: c.Pool,
-			Width: int64(c.tasks) * j.Gpus, Round: round, Rounds: rounds, Start: start, End: end})
+			Width: int64(c.tasks) * j.GPUs, Round: round, Rounds: rounds, Start: start, End: end})
 	}
 }
 
@@ -394,7 +394,7 @@ func (sf *Finder) earliestStay(j *Job, capacities []Capacity, from, hold int64) 
 	}
 	for _, c := range rp.chosen {
 		pool := &ns.layout.Pools[rp.typ][c.Pool]
-		if tc[pool.Gpus].MinFree(rp.until, start+hold) < int64(c.tasks)*j.Gpus {
+		if tc[pool.GPUs].MinFree(rp.until, start+hold) < int64(c.tasks)*j.GPUs {
 			return Never
 		}
 	}

@@ -34,10 +34,13 @@ func (jp JobPlan) In(shape uint8) JobPlan {
 	return jp
 }
 
+// Uses returns the types of the plan.
 func (jp *JobPlan) Uses() []int16 { return jp.Types[:jp.N] }
 
+// ContiguousOn is the plan by which all rounds run back to back on type k.
 func ContiguousOn(k int16) JobPlan { return JobPlan{Kind: Contiguous, N: 1, Types: [MaxTypes]int16{k}} }
 
+// RoundByRoundOver is the plan by which each round runs on the type of the set on which it ends first.
 func RoundByRoundOver(types ...int16) JobPlan {
 	p := JobPlan{Kind: RoundByRound}
 	p.N = uint8(copy(p.Types[:], types))
@@ -68,7 +71,7 @@ type Job struct {
 	// Where nodes matter, the width is that of tasks tasks of gpus GPUs each, and each task
 	// also takes cpus thousandths of CPUs and memory MiB of its node. set is the index in
 	// Model.Sets, −1 for all nodes.
-	Tasks, Gpus, Cpus, Memory int64
+	Tasks, GPUs, CPUs, Memory int64
 	Distinct                  bool // at most one task on a node
 	Set                       int
 	Quotas                    []int32 // the indices in Model.Quotas
@@ -117,7 +120,7 @@ func (aj *Job) Cost(end int64) float64 {
 func NewJob(m *hare.Model, i int) Job {
 	j := &m.Jobs[i]
 	return Job{Index: i, Weight: float64(j.WeightMicro) * 1e-12, Release: EarliestStart(j), Rounds: j.Rounds,
-		Width: j.Tasks * j.GPUs, Rigid: j.Sync == hare.Rigid, Tasks: j.Tasks, Gpus: j.GPUs, Cpus: j.CPUMilli,
+		Width: j.Tasks * j.GPUs, Rigid: j.Sync == hare.Rigid, Tasks: j.Tasks, GPUs: j.GPUs, CPUs: j.CPUMilli,
 		Memory: j.MemoryMiB, Distinct: j.Distinct, Set: j.Set, Quotas: j.Quotas, Levels: levelsOf(m, i),
 		Setups: setupsOf(m, j),
 		Late:   float64(j.LateWeightMicro) * 1e-12, Deadline: j.DeadlineUs}

@@ -18,7 +18,7 @@ type lastRoomKey struct {
 
 // Fits says whether all tasks of job j find room together on type k at the end of time.
 func (lr LastRooms) Fits(nl *Layout, j *Job, k int16) bool {
-	key := lastRoomKey{k, j.Gpus, j.Cpus, j.Memory, j.Distinct, j.Set, -1}
+	key := lastRoomKey{k, j.GPUs, j.CPUs, j.Memory, j.Distinct, j.Set, -1}
 	if j.Levels != nil {
 		key.within = j.Levels.within
 	}
@@ -29,7 +29,7 @@ func (lr LastRooms) Fits(nl *Layout, j *Job, k int16) bool {
 	}
 	for _, q := range j.Quotas {
 		if nl.M.Quotas[q].Types[k] {
-			room = min(room, nl.M.Quotas[q].GPUs/j.Gpus)
+			room = min(room, nl.M.Quotas[q].GPUs/j.GPUs)
 		}
 	}
 	return room >= j.Tasks
@@ -49,9 +49,9 @@ func (nl *Layout) roomAtLast(j *Job, k int16) int64 {
 	tc := nl.Empty[nl.Column[k]]
 	for _, p := range nl.PoolsFor(j.Set, k) {
 		pool := &nl.Pools[k][p]
-		room := tc[pool.Gpus].last() / j.Gpus
-		if pool.Cpus >= 0 && j.Cpus > 0 {
-			room = min(room, tc[pool.Cpus].last()/j.Cpus)
+		room := tc[pool.GPUs].last() / j.GPUs
+		if pool.CPUs >= 0 && j.CPUs > 0 {
+			room = min(room, tc[pool.CPUs].last()/j.CPUs)
 		}
 		if pool.Memory >= 0 && j.Memory > 0 {
 			room = min(room, tc[pool.Memory].last()/j.Memory)

@@ -41,7 +41,7 @@ type NodeGPUs struct {
 	most        int64 // the GPUs
 	// Gpus, cpus and memory are indices of step functions in the column; −1 means that
 	// nothing limits the resource.
-	Gpus, Cpus, Memory int32
+	GPUs, CPUs, Memory int32
 }
 
 // NewLayout takes O(nodes · (types + sets)).
@@ -97,8 +97,9 @@ func NewLayout(m *hare.Model) *Layout {
 			nl.widest = max(nl.widest, hare.MostRoom(t.Steps))
 			nl.PoolAt[k][n] = int32(len(nl.Pools[k]))
 			nl.all[k] = append(nl.all[k], int32(len(nl.Pools[k])))
-			nl.Pools[k] = append(nl.Pools[k], NodeGPUs{Node: int32(n), Class: nl.classOf(n, k), kind: int32(m.Nodes[n].Kind),
-				most: hare.MostRoom(t.Steps), Gpus: nl.add(col, free), Cpus: c, Memory: b})
+			nl.Pools[k] = append(nl.Pools[k], NodeGPUs{Node: int32(n), Class: nl.classOf(n, k),
+				kind: int32(m.Nodes[n].Kind),
+				most: hare.MostRoom(t.Steps), GPUs: nl.add(col, free), CPUs: c, Memory: b})
 		}
 	}
 	for k := range m.Types {
@@ -185,13 +186,13 @@ func (nl *Layout) Reserve(tc Capacity, j *Job, k int16, pool int32, width, from,
 		}
 	}
 	from -= lead
-	take(p.Gpus, width)
+	take(p.GPUs, width)
 	if len(nl.Pools[k]) <= SummedNodes {
 		take(nl.sum[k], width)
 	}
 	from += lead
-	take(p.Cpus, width/j.Gpus*j.Cpus)
-	take(p.Memory, width/j.Gpus*j.Memory)
+	take(p.CPUs, width/j.GPUs*j.CPUs)
+	take(p.Memory, width/j.GPUs*j.Memory)
 	for _, q := range j.Quotas {
 		if nl.M.Quotas[q].Types[k] {
 			take(nl.Quota[q], width)
@@ -244,7 +245,7 @@ func (nl *Layout) AddRunningPlace(j *Job, mj *hare.ModelJob) {
 		at.chosen[x].tasks++
 	}
 	for x := range at.chosen {
-		at.chosen[x].tasks /= int32(j.Gpus)
+		at.chosen[x].tasks /= int32(j.GPUs)
 	}
 	j.runs = at
 }
@@ -387,7 +388,7 @@ func (nl *Layout) addClasses() {
 		nl.PoolAt[k][c] = int32(len(nl.Pools[k]))
 		nl.all[k] = append(nl.all[k], int32(len(nl.Pools[k])))
 		nl.Pools[k] = append(nl.Pools[k], NodeGPUs{Class: int32(c), kind: int32(c), most: int64(len(class.GPUs)),
-			Gpus: nl.add(nl.Column[k], fn), Cpus: -1, Memory: -1})
+			GPUs: nl.add(nl.Column[k], fn), CPUs: -1, Memory: -1})
 	}
 }
 

@@ -132,7 +132,7 @@ func (ns *NodeSlots) Earliest(j *Job, k int16, tc Capacity, from, hold, stay int
 	if j.Tasks == 1 {
 		return ns.EarliestTask(j, k, tc, from, hold, stay)
 	}
-	if j.Gpus > ns.layout.widest {
+	if j.GPUs > ns.layout.widest {
 		return Never
 	}
 	pools := ns.layout.PoolsFor(j.Set, k)
@@ -140,8 +140,8 @@ func (ns *NodeSlots) Earliest(j *Job, k int16, tc Capacity, from, hold, stay int
 		ns.rooms = make([]NodeRoom, len(pools))
 	}
 	rooms := ns.rooms[:len(pools)]
-	floors, free := ns.floorsOf(k, j.Gpus, hold)
-	width := j.Tasks * j.Gpus
+	floors, free := ns.floorsOf(k, j.GPUs, hold)
+	width := j.Tasks * j.GPUs
 	t := ns.earliestTogether(j, k, tc, from, hold, width)
 	if t == Never {
 		return Never
@@ -155,7 +155,7 @@ func (ns *NodeSlots) Earliest(j *Job, k int16, tc Capacity, from, hold, stay int
 			continue
 		}
 		if free > 0 || floors[p] <= t {
-			floors[p] = tc[ns.layout.Pools[k][p].Gpus].firstFreeFor(floors[p], free, j.Gpus)
+			floors[p] = tc[ns.layout.Pools[k][p].GPUs].firstFreeFor(floors[p], free, j.GPUs)
 		}
 		if rooms[i] = (NodeRoom{last: Never, next: floors[p]}); floors[p] <= t {
 			rooms[i] = ns.RoomAt(j, k, tc, p, t, hold)
@@ -229,7 +229,7 @@ func (ns *NodeSlots) Earliest(j *Job, k int16, tc Capacity, from, hold, stay int
 // pools like it already, from which this one differs by its position only.
 func (ns *NodeSlots) enoughLike(k int16, p int32, tc Capacity, enough int64) bool {
 	pool := &ns.layout.Pools[k][p]
-	if len(tc[pool.Gpus]) > 1 || tc[pool.Gpus][0].free < pool.most || pool.Cpus >= 0 && len(tc[pool.Cpus]) > 1 ||
+	if len(tc[pool.GPUs]) > 1 || tc[pool.GPUs][0].free < pool.most || pool.CPUs >= 0 && len(tc[pool.CPUs]) > 1 ||
 		pool.Memory >= 0 && len(tc[pool.Memory]) > 1 {
 		return false // what holds something for some time adds a step
 	}
@@ -257,7 +257,7 @@ func (ns *NodeSlots) choose(j *Job, k int16, tc Capacity, pools []int32, t, hold
 		if stay > hold {
 			until = min(t+stay, ns.FreeUntil(j, k, tc, p, 1, t))
 		}
-		gap := tc[ns.layout.Pools[k][p].Gpus].gapAfter(t + hold)
+		gap := tc[ns.layout.Pools[k][p].GPUs].gapAfter(t + hold)
 		ns.ranked = append(ns.ranked, nodeRank{p, r.Room, r.free, until, gap})
 	}
 	slices.SortFunc(ns.ranked, betterNode)
@@ -276,8 +276,8 @@ func (ns *NodeSlots) choose(j *Job, k int16, tc Capacity, pools []int32, t, hold
 // EarliestTask is earliest for a single task. With patience, a later start is better if the
 // task leaves a smaller gap there.
 func (ns *NodeSlots) EarliestTask(j *Job, k int16, tc Capacity, from, hold, stay int64) int64 {
-	t := ns.earliestTogether(j, k, tc, from, hold, j.Gpus)
-	if t == Never || j.Gpus > ns.layout.widest {
+	t := ns.earliestTogether(j, k, tc, from, hold, j.GPUs)
+	if t == Never || j.GPUs > ns.layout.widest {
 		return Never
 	}
 	patience := ns.patience
@@ -287,30 +287,30 @@ func (ns *NodeSlots) EarliestTask(j *Job, k int16, tc Capacity, from, hold, stay
 	best, limit := Never, Never // limit is the last start that may be the best
 	var rank nodeRank
 	var leastCost int64
-	floors, floorHold := ns.floorsOf(k, j.Gpus, hold)
+	floors, floorHold := ns.floorsOf(k, j.GPUs, hold)
 	ns.search++
 	for _, p := range ns.layout.PoolsFor(j.Set, k) {
 		if floors[p] > limit || ns.enoughLike(k, p, tc, 1) {
 			continue
 		}
 		pool := &ns.layout.Pools[k][p]
-		fn := tc[pool.Gpus]
+		fn := tc[pool.GPUs]
 		if floorHold > 0 || floors[p] <= t {
-			if floors[p] = fn.firstFreeFor(floors[p], floorHold, j.Gpus); floors[p] > limit {
+			if floors[p] = fn.firstFreeFor(floors[p], floorHold, j.GPUs); floors[p] > limit {
 				continue
 			}
 		}
-		s, free, gap := fn.earliestBefore(max(t, floors[p]), hold, j.Gpus, limit)
+		s, free, gap := fn.earliestBefore(max(t, floors[p]), hold, j.GPUs, limit)
 		if s > limit || s == Never {
 			continue
 		}
-		if pool.Cpus >= 0 && j.Cpus > 0 || pool.Memory >= 0 && j.Memory > 0 || len(j.Quotas) > 0 ||
+		if pool.CPUs >= 0 && j.CPUs > 0 || pool.Memory >= 0 && j.Memory > 0 || len(j.Quotas) > 0 ||
 			ns.layout.OpenTo(j.Set, pool.Node) != nil {
 			for again := true; again && s <= limit && s != Never; {
 				s = ns.earliestTasks(j, pool, tc, s, hold, 1)
 				again = false
 				if len(j.Quotas) > 0 && s != Never {
-					u := ns.earliestTogether(j, k, tc, s, hold, j.Gpus)
+					u := ns.earliestTogether(j, k, tc, s, hold, j.GPUs)
 					again, s = u != s, u
 				}
 			}
@@ -338,15 +338,15 @@ func (ns *NodeSlots) EarliestTask(j *Job, k int16, tc Capacity, from, hold, stay
 // earliestTasks returns the earliest start ≥ from at which n tasks find room on a node for
 // hold.
 func (ns *NodeSlots) earliestTasks(j *Job, pool *NodeGPUs, tc Capacity, from, hold, n int64) int64 {
-	if n*j.Gpus > pool.most {
+	if n*j.GPUs > pool.most {
 		return Never
 	}
 	for {
-		s, _ := tc[pool.Gpus].earliest(from, hold, n*j.Gpus)
+		s, _ := tc[pool.GPUs].earliest(from, hold, n*j.GPUs)
 		for _, r := range [...]struct {
 			fn   int32
 			each int64
-		}{{pool.Cpus, j.Cpus}, {pool.Memory, j.Memory}} {
+		}{{pool.CPUs, j.CPUs}, {pool.Memory, j.Memory}} {
 			if s != Never && r.fn >= 0 && r.each > 0 {
 				if s, _ = tc[r.fn].earliest(s+ns.Lead, hold-ns.Lead, n*r.each); s != Never {
 					s -= ns.Lead
@@ -360,7 +360,7 @@ func (ns *NodeSlots) earliestTasks(j *Job, pool *NodeGPUs, tc Capacity, from, ho
 		if s == from || s == Never {
 			return s
 		}
-		if pool.Cpus < 0 && pool.Memory < 0 && open == nil {
+		if pool.CPUs < 0 && pool.Memory < 0 && open == nil {
 			return s
 		}
 		from = s
@@ -370,13 +370,13 @@ func (ns *NodeSlots) earliestTasks(j *Job, pool *NodeGPUs, tc Capacity, from, ho
 // RoomAt returns the room on a node at start t.
 func (ns *NodeSlots) RoomAt(j *Job, k int16, tc Capacity, p int32, t, hold int64) NodeRoom {
 	pool := &ns.layout.Pools[k][p]
-	r := NodeRoom{free: tc[pool.Gpus].MinFree(t, t+hold), last: Never, next: Never}
-	r.Room = min(j.Tasks, r.free/j.Gpus)
+	r := NodeRoom{free: tc[pool.GPUs].MinFree(t, t+hold), last: Never, next: Never}
+	r.Room = min(j.Tasks, r.free/j.GPUs)
 	if j.Distinct {
 		r.Room = min(1, r.Room)
 	}
-	if pool.Cpus >= 0 && j.Cpus > 0 {
-		r.Room = min(r.Room, tc[pool.Cpus].MinFree(t+ns.Lead, t+hold)/j.Cpus)
+	if pool.CPUs >= 0 && j.CPUs > 0 {
+		r.Room = min(r.Room, tc[pool.CPUs].MinFree(t+ns.Lead, t+hold)/j.CPUs)
 	}
 	if pool.Memory >= 0 && j.Memory > 0 {
 		r.Room = min(r.Room, tc[pool.Memory].MinFree(t+ns.Lead, t+hold)/j.Memory)
@@ -398,11 +398,11 @@ func (ns *NodeSlots) RoomAt(j *Job, k int16, tc Capacity, p int32, t, hold int64
 // FreeUntil returns the time until which n tasks find room on a node from t on.
 func (ns *NodeSlots) FreeUntil(j *Job, k int16, tc Capacity, p int32, n, t int64) int64 {
 	pool := &ns.layout.Pools[k][p]
-	fn := tc[pool.Gpus]
-	until := fn.FreeUntil(fn.Index(t), n*j.Gpus)
-	if pool.Cpus >= 0 && j.Cpus > 0 {
-		fn := tc[pool.Cpus]
-		until = min(until, fn.FreeUntil(fn.Index(t+ns.Lead), n*j.Cpus))
+	fn := tc[pool.GPUs]
+	until := fn.FreeUntil(fn.Index(t), n*j.GPUs)
+	if pool.CPUs >= 0 && j.CPUs > 0 {
+		fn := tc[pool.CPUs]
+		until = min(until, fn.FreeUntil(fn.Index(t+ns.Lead), n*j.CPUs))
 	}
 	if pool.Memory >= 0 && j.Memory > 0 {
 		fn := tc[pool.Memory]
@@ -453,7 +453,7 @@ func (ns *NodeSlots) QuotaRoom(j *Job, k int16, tc Capacity, t, hold int64) int6
 	room := j.Tasks
 	for _, q := range j.Quotas {
 		if ns.layout.M.Quotas[q].Types[k] {
-			room = min(room, tc[ns.layout.Quota[q]].MinFree(t+ns.Lead, t+hold)/j.Gpus)
+			room = min(room, tc[ns.layout.Quota[q]].MinFree(t+ns.Lead, t+hold)/j.GPUs)
 		}
 	}
 	return room

@@ -26,6 +26,7 @@ type Profile struct {
 // FullyBusy returns a profile without a free GPU.
 func FullyBusy() *Profile { return &Profile{times: []int64{0}, free: []int32{0}, split: 1} }
 
+// NewProfile returns the profile of a class on which nothing is placed.
 func NewProfile(c *hare.Class) *Profile {
 	pr := FullyBusy()
 	for _, w := range c.Windows {
@@ -34,7 +35,8 @@ func NewProfile(c *hare.Class) *Profile {
 	return pr
 }
 
-// AppendStep says that free GPUs are free from t on. t is not before the last step, and the profile must not have been
+// AppendStep says that free GPUs are free from t on. t is not before the last step, and the profile must not have
+// been
 // changed by add.
 func (pr *Profile) AppendStep(t int64, free int32) {
 	last := len(pr.times) - 1
@@ -46,6 +48,7 @@ func (pr *Profile) AppendStep(t int64, free int32) {
 	}
 }
 
+// CopyFrom makes the profile equal to q.
 func (pr *Profile) CopyFrom(q *Profile) {
 	pr.times = append(pr.times[:0], q.times...)
 	pr.free = append(pr.free[:0], q.free...)
@@ -63,7 +66,10 @@ func (pr *Profile) at(i int) int {
 	return i
 }
 
-func (pr *Profile) Time(i int) int64  { return pr.times[pr.at(i)] }
+// Time returns when step i begins.
+func (pr *Profile) Time(i int) int64 { return pr.times[pr.at(i)] }
+
+// Count returns the free GPUs of step i.
 func (pr *Profile) Count(i int) int32 { return pr.free[pr.at(i)] }
 
 // Index returns the step that holds at t ≥ 0. It is an exponential search from the last

@@ -18,6 +18,7 @@ const (
 	floorWidths = 12
 )
 
+// Reset must be called when GPUs become free.
 func (sf *Floor) Reset() { clear(sf.at[:]) }
 
 // lengthIndex is the greatest of the lengths that a Floor tells apart that is at

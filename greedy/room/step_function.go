@@ -27,12 +27,14 @@ type Pool struct {
 // Capacity is the residual capacity of one type: one step function for each pool.
 type Capacity []StepFunction
 
+// CopyFrom makes the capacity equal to o, which has as many step functions.
 func (tc Capacity) CopyFrom(o Capacity) {
 	for i := range tc {
 		tc[i] = append(tc[i][:0], o[i]...)
 	}
 }
 
+// Equal reports whether two capacities of one type are equal.
 func (tc Capacity) Equal(o Capacity) bool {
 	for i := range tc {
 		if !slices.Equal(tc[i], o[i]) {
@@ -42,6 +44,7 @@ func (tc Capacity) Equal(o Capacity) bool {
 	return true
 }
 
+// NewCapacity returns a copy of a capacity.
 func NewCapacity(like Capacity) Capacity {
 	tr := make(Capacity, len(like))
 	for i := range tr {
@@ -169,7 +172,8 @@ func (fn StepFunction) MinFree(from, to int64) int64 {
 	return free
 }
 
-// leastWithin returns the smallest free count from the start of step i until the time to, and the end of the last step
+// leastWithin returns the smallest free count from the start of step i until the time to, and the end of the last
+// step
 // that has it. A range of the same length that starts before this end has no greater smallest count.
 func (fn StepFunction) leastWithin(i int, to int64) (free, end int64) {
 	free, last := fn[i].free, i

@@ -37,6 +37,7 @@ func NewGrid(c *hare.Class, limit int64) *Grid {
 	return tg
 }
 
+// CopyFrom makes the grid equal to o.
 func (tg *Grid) CopyFrom(o *Grid) {
 	tg.free = append(tg.free[:0], o.free...)
 	tg.open = append(tg.open[:0], o.open...)

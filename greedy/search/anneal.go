@@ -15,6 +15,24 @@ import (
 // configuration names none.
 const AnnealingChains = 2
 
+// annealingSearch is for gang and rigid jobs, each of which fits on one type of GPUs.
+var annealingSearch = search{
+	name: "annealing",
+	supports: func(rq *request) bool {
+		if !rq.inClasses() {
+			return false
+		}
+		filler, _ := rq.jobs()
+		return len(filler) == 0
+	},
+	continual: always, // by stages: see runStages
+	run: func(ctx context.Context, rq *request) (*place.Plan, Stats, error) {
+		cfg := rq.cfg
+		cfg.staged = cfg.Heat == 0 && cfg.shaped == nil
+		return anneal(ctx, rq.m, rq.rel, rq.start, cfg)
+	},
+}
+
 // anneal improves a schedule of gang and rigid jobs. First, list scheduling by the
 // prices of rel makes states in several orders; then simulated annealing searches from
 // the best of these states and start. A state is one order of all jobs and a plan for
@@ -285,7 +303,8 @@ func (ap *annealProblem) heat(cfg *ImproveConfig) float64 {
 	return min(mostHeat, max(1, float64(n)/usualJobs))
 }
 
-// wide reports whether all jobs are rigid and need the share wideShare of a type on average. Few of them then run at a
+// wide reports whether all jobs are rigid and need the share wideShare of a type on average. Few of them then run at
+// a
 // time, and an order that leaves fewer GPUs idle is far from the present one.
 func (ap *annealProblem) wide() bool {
 	if ap.gangs {
@@ -389,7 +408,8 @@ const (
 	// values of 13 instances of 200 such jobs after 2 s were 2 % lower.
 	wideHeat  = 8.0
 	wideShare = 0.3
-	// The temperatures are shares of the mean value of a job divided by the number of jobs. Where jobs arrive over time,
+	// The temperatures are shares of the mean value of a job divided by the number of jobs. Where jobs arrive over
+	// time,
 	// a job meets no more others where there are more, so that with more jobs than usualJobs the heat makes up for the
 	// division, up to mostHeat, if there are hotSeconds for each job. With this the values of 8 instances of 300 to 700
 	// jobs after 8 s were 0.7 % lower on average.

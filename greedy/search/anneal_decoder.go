@@ -1,11 +1,12 @@
 package search
 
 import (
-	"github.com/hare-sched/hare/greedy/place"
-	"github.com/hare-sched/hare/greedy/room"
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/hare-sched/hare/greedy/place"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // entry is a job in the sequence of a type. If snapshot is not 0, it is a snapshot of
@@ -249,7 +250,8 @@ func (dec *decoder) try(changes ...change) (delta float64, ok bool) {
 		}
 		for _, k := range dec.touched {
 			x := &dec.dirty[k]
-			x.changed = x.changed || slices.Contains(dec.p.columns(&u.plan), k) != slices.Contains(dec.p.columns(&c.plan), k)
+			x.changed = x.changed || slices.Contains(dec.p.columns(&u.plan), k) != slices.Contains(dec.p.columns(&c.plan),
+				k)
 		}
 	}
 	for i := range changes {

@@ -2,12 +2,13 @@ package search
 
 import (
 	"context"
-	"github.com/hare-sched/hare/greedy/place"
-	"github.com/hare-sched/hare/greedy/room"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sort"
+
+	"github.com/hare-sched/hare/greedy/place"
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // pairSampler draws a job and a type; the probability falls with the reduced cost of the
@@ -338,7 +339,8 @@ func (w *walker) gangPlan(j *room.Job, k int16) room.JobPlan {
 		return room.RoundByRoundOver(k)
 	}
 	if x == 13 && j.Rounds > 1 {
-		p := room.JobPlan{Kind: room.Split, N: 2, Types: [room.MaxTypes]int16{k, other}, Rounds: 1 + w.r.Int64N(j.Rounds-1)}
+		p := room.JobPlan{Kind: room.Split, N: 2, Types: [room.MaxTypes]int16{k, other},
+			Rounds: 1 + w.r.Int64N(j.Rounds-1)}
 		if w.r.IntN(2) == 0 {
 			p.Types[0], p.Types[1] = other, k
 		}

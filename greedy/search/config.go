@@ -46,6 +46,8 @@ type ImproveConfig struct {
 	// stage and those that are left. It returns how many moves its own work is worth and the new StopAt, or false to
 	// end the search. It may be nil.
 	Between func(best func() *place.Plan, stage, left int64) (taken int64, stopAt float64, ok bool)
+	// Without names searches and parts of searches that are left out, to measure what each is worth: see Parts.
+	Without []string
 	// shaped is the model with all shapes of jobs where these may get other shapes than those of the
 	// model, or nil. unitGuide is then the relaxation whose progress counts units.
 	shaped    *hare.Model

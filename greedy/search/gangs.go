@@ -9,6 +9,23 @@ import (
 	"github.com/hare-sched/hare/greedy/place"
 )
 
+// gangsSearch is keysSearch from a plan in which gangs stand for the relaxed jobs, where the clock limits the search
+// and
+// such a plan may pay.
+var gangsSearch = search{
+	name: "gangs",
+	supports: func(rq *request) bool {
+		return keysSearch.supports(rq) && rq.cfg.Elapsed != nil && !rq.cfg.Continual && rq.start != nil &&
+			gangsPay(rq.m)
+	},
+	continual: never,
+	run: func(ctx context.Context, rq *request) (*place.Plan, Stats, error) {
+		by := *rq
+		by.start = improveAsGangs(ctx, rq.m, rq.rel, rq.start, &rq.cfg)
+		return keysSearch.run(ctx, &by)
+	},
+}
+
 // Relaxed jobs without others are annealed as gangs first where their synchronisation takes a small share of their
 // GPU-time: at most mostSync, and mostSyncTogether where they all arrive together. Wide jobs are not: as gangs they
 // would leave GPUs idle. If the plan after probeShare of the time is better than the start, the annealing is made

@@ -12,6 +12,27 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// keysSearch is for relaxed jobs, and for other jobs beside them where only the sum of completion times counts. Like
+// mixedJobsSearch it does not know jobs that wait for others.
+var keysSearch = search{
+	name: "keys",
+	supports: func(rq *request) bool {
+		if !rq.inClasses() || rq.cfg.shaped != nil || room.HasAfter(rq.m) {
+			return false
+		}
+		filler, annealed := rq.jobs()
+		return len(filler) > 0 && (len(annealed) == 0 || rq.m.Instance.Objective == hare.ObjectiveWeightedJCT)
+	},
+	// By cycles of cooling: see cooled.
+	continual: func(rq *request) bool {
+		_, annealed := rq.jobs()
+		return len(annealed) == 0
+	},
+	run: func(ctx context.Context, rq *request) (*place.Plan, Stats, error) {
+		return searchRelaxed(ctx, rq.m, rq.rel, rq.start, rq.cfg, place.BigJobs(rq.m, place.MaxTasksByRound))
+	},
+}
+
 // searchRelaxed searches over random keys: a key for each round, and for each job a
 // weight of the prices. A state is decoded by placing the rounds in the order of their
 // keys, each early and by price, and is then justified. Big jobs have one key and are
@@ -102,7 +123,7 @@ func (ks *keySearch) chooseResidual(start *place.Plan, big []bool) {
 
 // chooseResidualBeside is chooseResidual without the GPUs of held.
 func (ks *keySearch) chooseResidualBeside(start, fixed *place.Plan, horizon int64, big []bool) {
-	if (start != nil || fixed != nil) && !slices.Contains(big, true) {
+	if (start != nil || fixed != nil) && !slices.Contains(big, true) && !ks.cfg.leavesOut(grids) {
 		if m, unit := place.Coarsen(ks.m, horizon); m != nil {
 			p, exact := planInUnits(start, unit)
 			h, too := planInUnits(fixed, unit)
@@ -661,7 +682,7 @@ func (t *trial) decode(ks *keySearch) {
 // justifyWhileBetter justifies the plan, which the residual capacity holds, while that
 // helps, at most passes times.
 func (t *trial) justifyWhileBetter(ks *keySearch, passes int) {
-	for ; passes > 0 && ks.budget.ctx.Err() == nil; passes-- {
+	for ; passes > 0 && ks.budget.ctx.Err() == nil && !ks.cfg.leavesOut(justification); passes-- {
 		t.work += 2 * int64(len(ks.m.Jobs))
 		t.residual.Justify(ks.budget.ctx, t.plan)
 		before := t.final

@@ -10,6 +10,30 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// mixedJobsSearch is for jobs that annealing places and others, guided by a relaxation. It moves rounds without
+// regard
+// to jobs that wait for others, and takes the value of a plan apart by jobs, which only the sum of completion times
+// allows.
+var mixedJobsSearch = search{
+	name: "mixed",
+	supports: func(rq *request) bool {
+		if !rq.inClasses() || rq.cfg.shaped != nil || rq.rel == nil || room.HasAfter(rq.m) ||
+			rq.m.Instance.Objective != hare.ObjectiveWeightedJCT {
+			return false
+		}
+		filler, annealed := rq.jobs()
+		return len(filler) > 0 && len(annealed) > 0
+	},
+	// Of few jobs, the search by keys tries nearly all orders.
+	continual: func(rq *request) bool { return len(rq.m.Jobs) > fewJobs && rq.start != nil },
+	run: func(ctx context.Context, rq *request) (*place.Plan, Stats, error) {
+		cfg := rq.cfg
+		cfg.JobSeconds = 0 // the annealing has only a part of the time
+		filler, annealed := rq.jobs()
+		return searchMixed(ctx, rq.m, rq.rel, rq.start, cfg, filler, annealed)
+	},
+}
+
 // mixedSearch searches for instances that have gang or rigid jobs as well as others.
 // Annealing places the gang and rigid jobs beside surrogates of the others, which then take the places of their
 // surrogates; or a search for relaxed jobs places them in the capacity that is left.
@@ -69,7 +93,8 @@ const (
 // not an error.
 func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *place.Plan, cfg ImproveConfig,
 	filler, annealed []int) (*place.Plan, Stats, error) {
-	ms := &mixedSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, left: cfg.Moves, big: place.BigJobs(m, place.MaxTasksByRound),
+	ms := &mixedSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, left: cfg.Moves, big: place.BigJobs(m,
+		place.MaxTasksByRound),
 		best: start, filler: filler, annealed: annealed}
 	if start != nil {
 		ms.value = start.Value(m)
@@ -142,7 +167,8 @@ func (ms *mixedSearch) used() float64 {
 // used.
 func (ms *mixedSearch) part(share float64) ImproveConfig {
 	from := ms.used()
-	cfg := ImproveConfig{Seed: ms.cfg.Seed, Workers: ms.cfg.Workers, Chains: ms.cfg.Chains}
+	cfg := ImproveConfig{Seed: ms.cfg.Seed, Workers: ms.cfg.Workers, Chains: ms.cfg.Chains,
+		Without: ms.cfg.Without}
 	spare := int64(share*float64(ms.cfg.Moves)) - (ms.cfg.Moves - ms.left)
 	cfg.Moves = max(1, min(ms.left, spare))
 	if ms.cfg.Elapsed != nil {
@@ -298,7 +324,7 @@ func (ms *mixedSearch) justifyAndKeep(p *place.Plan) bool {
 			res.Reserve(&p.Jobs[i][x])
 		}
 	}
-	for before := math.Inf(1); ms.ctx.Err() == nil; {
+	for before := math.Inf(1); ms.ctx.Err() == nil && !ms.cfg.leavesOut(justification); {
 		v := room.Weighted(ms.m, p.EndUs)
 		if v >= before*(1-1e-5) {
 			break

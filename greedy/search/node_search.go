@@ -43,10 +43,22 @@ type nodeSearch struct {
 	stats  Stats
 }
 
+// nodesSearch is for all models but those with several shapes: single nodes, setups, jobs that wait for others, and
+// each
+// objective. Where nodes do not matter, classes of GPUs stand for them. It is slower than the searches for some
+// models.
+var nodesSearch = search{
+	name:      "nodes",
+	supports:  func(rq *request) bool { return !place.HasShapes(rq.m) },
+	continual: never,
+	run:       improveOnNodes,
+}
+
 // improveOnNodes is Improve where nodes matter.
-func improveOnNodes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *place.Plan,
-	cfg ImproveConfig) (*place.Plan, Stats, error) {
-	ns := &nodeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, layout: room.NewLayout(cmp.Or(cfg.shaped, m)), left: cfg.Moves,
+func improveOnNodes(ctx context.Context, rq *request) (*place.Plan, Stats, error) {
+	m, rel, start, cfg := rq.m, rq.rel, rq.start, rq.cfg
+	ns := &nodeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, layout: room.NewLayout(cmp.Or(cfg.shaped, m)),
+		left: cfg.Moves,
 		cost: 1 + int64(min(len(m.Nodes), placementNodes))/nodesPerPlacement, best: start}
 	if start != nil {
 		ns.value, ns.tie = start.Value(m), room.SumOfEnds(m, start.EndUs)
@@ -471,7 +483,7 @@ func reservePlan(nl *room.Layout, capacities []room.Capacity, m, shaped *hare.Mo
 		return
 	}
 	then := first
-	then.Gpus = shaped.Jobs[i].Shapes[c.Shape].GPUs
+	then.GPUs = shaped.Jobs[i].Shapes[c.Shape].GPUs
 	for x := range p.Jobs[i] {
 		j := &first
 		if p.Jobs[i][x].Round >= c.Round {

@@ -1,2 +1,101 @@
 // Package search looks for better plans: by annealing, by random keys, by both together, and by ruin and recreate.
+//
+// Improve walks a table of searches and runs the first one that supports what it is asked:
+//
+//	request ─▶ shapes? ─▶ annealing? ─▶ mixed? ─▶ gangs? ─▶ keys? ─▶ nodes?     the first that supports it
+//	               │            │           │         │         │        │
+//	               └────────────┴───────────┴────┬────┴─────────┴────────┘
+//	                                             │
+//	               continual, and the search is not? ──▶ rounds: the request again and again, each with twice the
+// moves
+//	                                             │
+//	                                             ▼
+//	                                      run ─▶ a plan that is no worse than the start
+//
+// To add a search for a new kind of job, write a file with a search in it and put the search into the table, before
+// those that would take its jobs otherwise.
 package search
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy/place"
+	"github.com/hare-sched/hare/greedy/room"
+)
+
+// search is one way to improve a plan.
+type search struct {
+	// name is what ImproveConfig.Without calls the search.
+	name string
+	// supports reports whether the search knows all that the model of the request has, and is made for it.
+	supports func(*request) bool
+	// continual reports whether the search, with more moves, goes on where one with fewer has ended. The others are
+	// made in rounds where this is asked for: see improveInRounds.
+	continual func(*request) bool
+	// run returns a plan that is no worse than the start, which it returns itself if it finds no better one. The end of
+	// the context is not an error.
+	run func(context.Context, *request) (*place.Plan, Stats, error)
+}
+
+// searches is the table that Improve walks: searches for some models first, the one for all models last.
+var searches = [...]search{
+	shapesSearch,
+	annealingSearch,
+	mixedJobsSearch,
+	gangsSearch,
+	keysSearch,
+	nodesSearch,
+}
+
+// These are parts of several searches that ImproveConfig.Without can leave out.
+const (
+	justification = "justification" // of the plans of random keys
+	grids         = "grids"         // of time, in place of step functions
+)
+
+// Parts returns what ImproveConfig.Without can leave out: the searches, and parts of them.
+func Parts() (names []string) {
+	for i := range searches {
+		names = append(names, searches[i].name)
+	}
+	return append(names, justification, grids)
+}
+
+// request is what Improve is asked.
+type request struct {
+	m     *hare.Model
+	rel   *hare.Relaxation
+	start *place.Plan
+	cfg   ImproveConfig
+	// improve is Improve, for searches that are made of others.
+	improve func(context.Context, *hare.Model, *hare.Relaxation, *place.Plan, ImproveConfig) (*place.Plan, Stats, error)
+	// filler and annealed are what splitJobs returns once jobs was called.
+	split            bool
+	filler, annealed []int
+}
+
+// jobs returns the jobs that annealing cannot place, and the others.
+func (rq *request) jobs() (filler, annealed []int) {
+	if !rq.split {
+		rq.split = true
+		rq.filler, rq.annealed = splitJobs(rq.m)
+	}
+	return rq.filler, rq.annealed
+}
+
+// inClasses reports whether classes of GPUs say all about places: nodes do not matter, GPUs need no setups, and no
+// job
+// has several shapes.
+func (rq *request) inClasses() bool {
+	return !place.HasShapes(rq.m) && !rq.m.Placed && !room.HasSetups(cmp.Or(rq.cfg.shaped, rq.m))
+}
+
+// always and never are answers of searches.
+func always(*request) bool { return true }
+func never(*request) bool  { return false }
+
+// leavesOut reports whether a search or a part is left out.
+func (cfg *ImproveConfig) leavesOut(name string) bool { return slices.Contains(cfg.Without, name) }

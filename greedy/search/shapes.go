@@ -33,12 +33,22 @@ type shapeSearch struct {
 	best  *place.Plan
 	value hare.Amount
 	stats Stats
+	// inner improves a plan of one choice of shapes.
+	inner func(context.Context, *hare.Model, *hare.Relaxation, *place.Plan, ImproveConfig) (*place.Plan, Stats, error)
+}
+
+// shapesSearch is for jobs that may run in several shapes. It gives each choice of shapes to the other searches.
+var shapesSearch = search{
+	name:      "shapes",
+	supports:  func(rq *request) bool { return place.HasShapes(rq.m) },
+	continual: never,
+	run:       improveInShapes,
 }
 
 // improveInShapes is Improve for a model with shapes.
-func improveInShapes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *place.Plan,
-	cfg ImproveConfig) (*place.Plan, Stats, error) {
-	ss := &shapeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, best: start, value: start.Value(m)}
+func improveInShapes(ctx context.Context, rq *request) (*place.Plan, Stats, error) {
+	m, cfg, start := rq.m, rq.cfg, rq.start
+	ss := &shapeSearch{ctx: ctx, m: m, rel: rq.rel, cfg: &cfg, best: start, value: start.Value(m), inner: rq.improve}
 	ss.fits, _ = place.FeasibleShapes(m)
 	r := rand.New(rand.NewPCG(uint64(cfg.Seed), 0x736861706573))
 	relaxed := slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.Sync == hare.Relaxed })
@@ -137,7 +147,8 @@ func (ss *shapeSearch) improve(shapes []int32, share float64) {
 			})
 		}
 	}
-	p, stats, err := Improve(ss.ctx, place.InShapes(ss.m, shapes), place.GuideInShapes(ss.m, shapes, ss.rel), start, cfg)
+	p, stats, err := ss.inner(ss.ctx, place.InShapes(ss.m, shapes), place.GuideInShapes(ss.m, shapes, ss.rel), start,
+		cfg)
 	ss.stats.Moves += stats.Moves
 	ss.stats.Evaluations += stats.Evaluations
 	ss.stats.Accepted += stats.Accepted
