@@ -116,6 +116,9 @@ func RuinAndRecreate(ctx context.Context, m *hare.Model, start *Plan, cfg RuinAn
 	return search.RuinAndRecreate(ctx, m, start, cfg)
 }
 
+// SearchParts returns what ImproveConfig.Without can leave out: the searches, and parts of them.
+func SearchParts() []string { return search.Parts() }
+
 // AnnealsMixture reports whether Improve mostly anneals the jobs of m, of which some are relaxed. See
 // search.AnnealsMixture.
 func AnnealsMixture(m *hare.Model) bool { return search.AnnealsMixture(m) }
