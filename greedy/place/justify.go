@@ -9,6 +9,12 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// A list schedule leaves gaps: a round that was placed early may keep others from a better place. Justification
+// shifts all jobs late and then early again, in the order of the plan, and so closes gaps without a search. After
+// Valls, Ballestín and Quintanilla, "Justification and RCPSP: a technique that pays" (European J. Operational
+// Research 165, 2005); what departs from it is that only relaxed jobs that are placed round by round are shifted
+// late, and that a job keeps its place where shifting would end it later.
+
 // Justify is double justification: it shifts every relaxed job that is placed round by
 // round right, in order of falling C and so that the job still ends by its C; then it
 // shifts every job left, in order of start. No C_j grows. p and its blocks change in

@@ -515,7 +515,7 @@ func (nb *Board) stay(i int, ready, left, latest int64) (b room.Block, tasks, en
 		ns.RoomAt(j, o.typ, tc, o.pool, start, md.ComputeUs).Room, ns.QuotaRoom(j, o.typ, tc, start, md.ComputeUs))
 	b = room.Block{Class: pool.Class, Node: pool.Node, Width: int32(tasks * j.GPUs), Tasks: 1, Rounds: 1,
 		StartUs: start,
-		HoldUs: md.ComputeUs, LeadUs: start - o.until, Stays: true}
+		HoldUs:  md.ComputeUs, LeadUs: start - o.until, Stays: true}
 	nb.layout.Reserve(tc, j, o.typ, o.pool, int64(b.Width), b.StartUs, b.EndUs(), b.LeadUs)
 	typ, at := o.typ, o.pool
 	if o.tasks -= tasks; o.tasks == 0 {

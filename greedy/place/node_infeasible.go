@@ -162,8 +162,8 @@ func quotaInfeasibility(m *hare.Model, i int) (code, detail string) {
 	spec := &m.Instance.Quota[least]
 	return "quota_too_small",
 		fmt.Sprintf("%s holds %d GPUs at once, and /quota/%d lets the jobs of %q hold at most %d "+
-		"together: raise \"gpus\" of the quota, or make the job narrower", what, need, least, hare.Clip(spec.User),
-		spec.GPUs)
+			"together: raise \"gpus\" of the quota, or make the job narrower", what, need, least, hare.Clip(spec.User),
+			spec.GPUs)
 }
 
 // unitName is what of a job must run at once.
@@ -216,8 +216,8 @@ func (nb *Board) noRoom(i int) (field, code, detail string) {
 	case !roomy:
 		return "/gpus_per_task", "task_too_wide",
 			fmt.Sprintf("a task needs %d GPUs of one type on one node, and no node "+
-			"that the job may use ever has more than %d in service: split the task into several, or add a wider node",
-			j.GPUs, widest)
+				"that the job may use ever has more than %d in service: split the task into several, or add a wider node",
+				j.GPUs, widest)
 	case cpus < j.CPUMilli:
 		return "/cpus_per_task", "too_many_cpus", fmt.Sprintf("a task needs %s CPUs on its node, and no node that has "+
 			"GPUs enough and that the job may use has more than %s: lower \"cpus_per_task\", or add a node",
@@ -225,8 +225,8 @@ func (nb *Board) noRoom(i int) (field, code, detail string) {
 	case memory < j.MemoryMiB:
 		return "/memory_mib_per_task", "too_much_memory",
 			fmt.Sprintf("a task needs %d MiB of memory on its node, and no "+
-			"node that has GPUs enough and that the job may use has more than %d: lower \"memory_mib_per_task\", or add "+
-			"a node", j.MemoryMiB, memory)
+				"node that has GPUs enough and that the job may use has more than %d: lower \"memory_mib_per_task\", or add "+
+				"a node", j.MemoryMiB, memory)
 	}
 	if j.Set >= 0 && len(m.Sets[j.Set].Closed) > 0 {
 		return "", "reserved", "reservations keep the job off every node with room for a task whenever the node is in " +
@@ -234,7 +234,7 @@ func (nb *Board) noRoom(i int) (field, code, detail string) {
 	}
 	return "", "no_node",
 		"no single node that the job may use has GPUs, CPUs and memory enough for a task: lower what " +
-		"a task needs, or add a node"
+			"a task needs, or add a node"
 }
 
 // limitOf is a limit as a number, where 0 means no limit.

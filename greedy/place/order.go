@@ -20,13 +20,11 @@ type Item struct {
 	Key   float64
 }
 
-// Order sorts the items of all jobs: "relaxation" by the time at which rel has done r −
-// ½ rounds (half of all rounds for whole jobs), "wspt" by least work over weight,
-// "arrival" by earliest start; under makespan, the jobs with the longest way to the last end come
-// first in place of the first two. Predecessors come first, and ties go by job, then round. The
-// rounds of a relaxed job are in order, since progress never falls. If relaxed jobs have more tasks than may be
-// placed
-// one by one, the largest jobs are whole items. It takes O(n log n) in items.
+// Order sorts the items of all jobs: "relaxation" by the time at which rel has done r − ½ rounds (half of all rounds
+// for whole jobs), "wspt" by least work over weight, "arrival" by earliest start; under makespan, the jobs with the
+// longest way to the last end come first in place of the first two. Predecessors come first, and ties go by job, then
+// round. The rounds of a relaxed job are in order, since progress never falls. If relaxed jobs have more tasks than
+// may be placed one by one, the largest jobs are whole items. It takes O(n log n) in items.
 func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
 	if m.Placed || room.HasAfter(m) || room.HasSetups(m) {
 		return OrderWithRuns(m, rel, kind, nodeRunJobs(m))

@@ -8,6 +8,10 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// A round that takes the GPUs on which it ends first may take fast GPUs that other jobs need more. The prices of the
+// bound say what GPU-time is worth, and a table of each job says what a later end costs it with the best use of these
+// prices: a dynamic program over the rounds left and time. A round then goes where the sum of both is least.
+
 // Cost tables have at most tableLevels levels of rounds left and tableCells cells of
 // time; all tables together have at most maxTableEntries entries of four bytes.
 const (
@@ -191,8 +195,8 @@ func (res *Residual) PlacePriceGuidedRound(g *PriceGuide, lambda float64, i int,
 	cands := res.candidates(j, ready)
 	take := func(c *candidate, got int32) reservation {
 		o := reservation{end: c.start + c.dur, taskPrice: g.price(int(j.Modes[c.mode].Type), c.start, c.hold)}
-		o.Block = room.Block{Class: c.class, Width: min(c.width, got), Tasks: 1, Round: round, Rounds: 1, StartUs: c.start,
-			HoldUs: c.hold}
+		o.Block = room.Block{Class: c.class, Width: min(c.width, got), Tasks: 1, Round: round, Rounds: 1,
+			StartUs: c.start, HoldUs: c.hold}
 		res.Reserve(&o.Block)
 		c.width -= o.Width
 		reservations = append(reservations, o)

@@ -7,6 +7,10 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// A job of millions of tasks cannot be placed task by task. It is placed as runs: so many GPUs of each type do so
+// many tasks of each round, for many rounds in a row, until GPUs leave or enough others become free. The work then
+// grows with the changes of what is free, and not with rounds or tasks.
+
 const (
 	// runOverheadShare is the share of a job's least time that is charged for each further
 	// run. It keeps the number of runs near 64, whatever the gaps.

@@ -36,8 +36,7 @@ func NewProfile(c *hare.Class) *Profile {
 }
 
 // AppendStep says that free GPUs are free from t on. t is not before the last step, and the profile must not have
-// been
-// changed by add.
+// been changed by add.
 func (pr *Profile) AppendStep(t int64, free int32) {
 	last := len(pr.times) - 1
 	switch {

@@ -173,8 +173,7 @@ func (fn StepFunction) MinFree(from, to int64) int64 {
 }
 
 // leastWithin returns the smallest free count from the start of step i until the time to, and the end of the last
-// step
-// that has it. A range of the same length that starts before this end has no greater smallest count.
+// step that has it. A range of the same length that starts before this end has no greater smallest count.
 func (fn StepFunction) leastWithin(i int, to int64) (free, end int64) {
 	free, last := fn[i].free, i
 	for i++; i < len(fn) && fn[i].from < to; i++ {

@@ -10,8 +10,7 @@ import (
 )
 
 // gangsSearch is keysSearch from a plan in which gangs stand for the relaxed jobs, where the clock limits the search
-// and
-// such a plan may pay.
+// and such a plan may pay.
 var gangsSearch = search{
 	name: "gangs",
 	supports: func(rq *request) bool {

@@ -12,6 +12,16 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// A search by random keys orders rounds instead of moving them: a state has a number for each round of a relaxed job
+// (for each other job as a whole), and a list schedule in the order of these numbers is its plan. Every state is
+// feasible, and a small change of the keys of one job is a small change of the plan, so that simulated annealing over
+// keys needs no repair. Keys after Bean, "Genetic algorithms and random keys for sequencing and optimization" (ORSA
+// J. Computing 6, 1994); the first keys are the times at which the relaxation does the rounds (α-points: Phillips,
+// Stein and Wein 1998), mixed with the order by Smith's ratio. What departs from these: a job has a weight of the
+// prices of GPU-time beside its keys, with which its rounds take cheaper GPUs (place.PriceGuide), each plan is
+// justified (place.Residual.Justify), and four moves are tried at a time, whatever the number of cores, of which the
+// first accepted one gives the next state.
+
 // keysSearch is for relaxed jobs, and for other jobs beside them where only the sum of completion times counts. Like
 // mixedJobsSearch it does not know jobs that wait for others.
 var keysSearch = search{

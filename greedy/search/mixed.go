@@ -10,10 +10,15 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// Gang and rigid jobs are annealed well and relaxed jobs are not, since a round of a relaxed job may be in many
+// pieces. So each relaxed job is annealed as a gang that holds its GPUs for as long, a surrogate, and then either
+// takes the places of the surrogate, round by round, or is searched by keys in what the gang and rigid jobs leave.
+// Where jobs arrive over time the places mostly serve; where all arrive together the keys are mostly better. The
+// first candidate decides.
+
 // mixedJobsSearch is for jobs that annealing places and others, guided by a relaxation. It moves rounds without
-// regard
-// to jobs that wait for others, and takes the value of a plan apart by jobs, which only the sum of completion times
-// allows.
+// regard to jobs that wait for others, and takes the value of a plan apart by jobs, which only the sum of completion
+// times allows.
 var mixedJobsSearch = search{
 	name: "mixed",
 	supports: func(rq *request) bool {

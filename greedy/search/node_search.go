@@ -12,6 +12,11 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// On single nodes a place costs many times as much as one in the sums of types, while the best order and types of
+// jobs are nearly the same. So a part of the work anneals on sums, and the rest begins with the order that this has
+// found, on nodes. What annealing cannot place, above all relaxed jobs, is searched by random keys (see
+// key_search.go) in what the others leave, in turns with the annealing.
+
 const (
 	// sumShare is the share of the budget for the annealing on the sums of free GPUs.
 	sumShare = 0.2
@@ -44,8 +49,7 @@ type nodeSearch struct {
 }
 
 // nodesSearch is for all models but those with several shapes: single nodes, setups, jobs that wait for others, and
-// each
-// objective. Where nodes do not matter, classes of GPUs stand for them. It is slower than the searches for some
+// each objective. Where nodes do not matter, classes of GPUs stand for them. It is slower than the searches for some
 // models.
 var nodesSearch = search{
 	name:      "nodes",

@@ -11,6 +11,12 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// A replan weighs a better plan against moving what was planned. Most of the plan is good already, so that the search
+// keeps it and only takes out a job with a few others that run at the same time, and places these again: ruin and
+// recreate, after Schrimpf, Schneider, Stamm-Wilbrandt and Dueck, "Record breaking optimization results using the
+// ruin and recreate principle" (J. Comput. Physics 159, 2000), accepted as in simulated annealing. What departs from
+// it: one third of the moves of a job with a previous place put it back there and take out those that are in the way.
+
 // RuinAndRecreateConfig tunes RuinAndRecreate.
 type RuinAndRecreateConfig struct {
 	Seed int64

@@ -3,14 +3,11 @@
 // Improve walks a table of searches and runs the first one that supports what it is asked:
 //
 //	request ─▶ shapes? ─▶ annealing? ─▶ mixed? ─▶ gangs? ─▶ keys? ─▶ nodes?     the first that supports it
-//	               │            │           │         │         │        │
-//	               └────────────┴───────────┴────┬────┴─────────┴────────┘
-//	                                             │
-//	               continual, and the search is not? ──▶ rounds: the request again and again, each with twice the
-// moves
-//	                                             │
-//	                                             ▼
-//	                                      run ─▶ a plan that is no worse than the start
+//	               │           │           │         │         │        │
+//	               └───────────┴───────────┴────┬────┴─────────┴────────┘
+//	                                            ├─ continual, and the search is not? ─▶ rounds of Improve
+//	                                            ▼
+//	                                           run ─▶ a plan that is no worse than the start
 //
 // To add a search for a new kind of job, write a file with a search in it and put the search into the table, before
 // those that would take its jobs otherwise.
@@ -87,8 +84,7 @@ func (rq *request) jobs() (filler, annealed []int) {
 }
 
 // inClasses reports whether classes of GPUs say all about places: nodes do not matter, GPUs need no setups, and no
-// job
-// has several shapes.
+// job has several shapes.
 func (rq *request) inClasses() bool {
 	return !place.HasShapes(rq.m) && !rq.m.Placed && !room.HasSetups(cmp.Or(rq.cfg.shaped, rq.m))
 }

@@ -11,6 +11,10 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// On single nodes, one cannot take out a job and place others in its gap without regard to CPUs, memory, setups and
+// jobs that wait. A staySearch therefore builds each plan from the start: it is a simulated annealing over which jobs
+// stay at their previous places and in which order a list schedule places the others beside them.
+
 // maxReleased is the number of jobs that a move of a staySearch takes from their previous places beside the
 // first one.
 const maxReleased = 2
