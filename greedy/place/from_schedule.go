@@ -269,7 +269,7 @@ func mergeEqualBlocks(blocks []room.Block) []room.Block {
 // Complete leaves the jobs of p where they are and places the jobs without blocks beside
 // them, each whole and as early as possible. The order is the better of two: by Smith's
 // ratio (least work over weight) and by release. Where jobs wait for others, a job of p whose
-// predecessors end too late for it is placed anew as well. The error is ErrNoPlace or the
+// predecessors end too late for it is placed again as well. The error is ErrNoPlace or the
 // context's; p does not change.
 func Complete(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
 	if HasShapes(m) {

@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
-// HasShapes says whether some job of a model may have several shapes.
+// HasShapes reports whether some job of a model may have several shapes.
 func HasShapes(m *hare.Model) bool {
 	return slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.Shapes != nil })
 }

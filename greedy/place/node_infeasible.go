@@ -121,7 +121,7 @@ func (nb *Board) infeasibility(i int) (field, code, detail string) {
 	return "", "", ""
 }
 
-// quotaInfeasibility says whether a quota is too small for a task of job i, or for its gang. The
+// quotaInfeasibility reports whether a quota is too small for a task of job i, or for its gang. The
 // code is "" if nothing is proved.
 func quotaInfeasibility(m *hare.Model, i int) (code, detail string) {
 	j := &m.Jobs[i]

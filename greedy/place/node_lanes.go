@@ -84,7 +84,7 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs
 	return nil
 }
 
-// staysAfterRunning says whether a block stays on GPU g from the end of the work that runs there at time 0.
+// staysAfterRunning reports whether a block stays on GPU g from the end of the work that runs there at time 0.
 // The block holds the GPU from that end on even where the GPU's first window opens later.
 func staysAfterRunning(m *hare.Model, b jobBlock, g int, lanes []hare.Lane) bool {
 	return b.Stays && len(lanes[g].Job) == 0 && b.TakenFromUs() >= m.Jobs[b.job].RunsUntilUs &&

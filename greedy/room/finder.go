@@ -357,7 +357,7 @@ func (sf *Finder) earliestWithinAfterSetup(j *Job, k int16, level int, tc Capaci
 	return t + setup
 }
 
-// meetsOwn says whether a block of the job on chosen nodes that takes its GPUs from t on meets the
+// meetsOwn reports whether a block of the job on chosen nodes that takes its GPUs from t on meets the
 // blocks before it, which are in sf.segments and which the capacities do not know yet.
 func (sf *Finder) meetsOwn(k int16, chosen []NodeTasks, t int64) bool {
 	return slices.ContainsFunc(sf.Segments, func(s Segment) bool {
@@ -602,7 +602,7 @@ func (sf *Finder) findWithin(o *levelSlot, j *Job, tc Capacity, ready, t, rounds
 	}
 }
 
-// meetsOwnBefore says whether the setup of a slot that was found before the last rounds got their
+// meetsOwnBefore reports whether the setup of a slot that was found before the last rounds got their
 // place meets them.
 func (sf *Finder) meetsOwnBefore(j *Job, o *levelSlot) bool {
 	return j.Setups != nil && !o.runs && o.start != Never && sf.meetsOwn(o.typ, o.chosen, o.start-j.Setup(o.typ))

@@ -186,3 +186,11 @@ func (aj *Job) LeastByLevel(m *hare.Model, k int16) int64 {
 	}
 	return 0
 }
+
+// roundUs returns how long a round of job j takes where the job runs.
+func (rp *RunningPlace) roundUs(j *Job) int64 {
+	if j.Levels == nil {
+		return j.Dur[rp.typ]
+	}
+	return j.Levels.RoundUs(rp.typ, rp.spread)
+}

@@ -16,7 +16,7 @@ type lastRoomKey struct {
 	within             int // −1 where rounds need not keep together
 }
 
-// Fits says whether all tasks of job j find room together on type k at the end of time.
+// Fits reports whether all tasks of job j find room together on type k at the end of time.
 func (lr LastRooms) Fits(nl *Layout, j *Job, k int16) bool {
 	key := lastRoomKey{k, j.GPUs, j.CPUs, j.Memory, j.Distinct, j.Set, -1}
 	if j.Levels != nil {

@@ -8,7 +8,7 @@ import (
 // release, or the end of its work that runs at time 0.
 func EarliestStart(j *hare.ModelJob) int64 { return max(j.ReleaseUs, j.RunsUntilUs) }
 
-// IsFixed says whether a job ends with the work that runs at time 0, so that no plan has
+// IsFixed reports whether a job ends with the work that runs at time 0, so that no plan has
 // anything of the job.
 func IsFixed(j *hare.ModelJob) bool { return j.Rounds == 0 }
 
@@ -21,7 +21,7 @@ func CostAt(j *hare.ModelJob, endUs int64) hare.Amount {
 	return cost
 }
 
-// IsMakespan says whether the objective is the greatest end instead of a sum over jobs.
+// IsMakespan reports whether the objective is the greatest end instead of a sum over jobs.
 func IsMakespan(m *hare.Model) bool { return m.Instance.Objective == hare.ObjectiveMakespan }
 
 // MakespanOf returns the greatest end as a value in seconds.

@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// HasAfter says whether some job waits for others.
+// HasAfter reports whether some job waits for others.
 func HasAfter(m *hare.Model) bool {
 	return slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return len(j.After) > 0 })
 }
@@ -88,7 +88,7 @@ func ReadyAt(m *hare.Model, i int, ends []int64) int64 {
 	return ready
 }
 
-// WaitAcross says whether some of the given jobs and some others wait for each other.
+// WaitAcross reports whether some of the given jobs and some others wait for each other.
 func WaitAcross(m *hare.Model, jobs []int) bool {
 	among := make([]bool, len(m.Jobs))
 	for _, i := range jobs {

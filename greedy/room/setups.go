@@ -6,7 +6,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// HasSetups says whether some job of a model needs setups of GPUs. The searches that do not go by
+// HasSetups reports whether some job of a model needs setups of GPUs. The searches that do not go by
 // nodes do not go by setups either.
 func HasSetups(m *hare.Model) bool {
 	return slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool {
@@ -50,14 +50,6 @@ type RunningPlace struct {
 	until  int64
 	chosen []NodeTasks
 	spread int // the finest level that holds the place in one domain
-}
-
-// roundUs returns how long a round of job j takes where the job runs.
-func (rp *RunningPlace) roundUs(j *Job) int64 {
-	if j.Levels == nil {
-		return j.Dur[rp.typ]
-	}
-	return j.Levels.RoundUs(rp.typ, rp.spread)
 }
 
 // NodeTasks are tasks of a round on one node.

@@ -33,7 +33,7 @@ func newListScheduler(ap *annealProblem) *listScheduler {
 
 // schedule places the jobs in order and stores each job's plan in plan. It returns false
 // if a job has no place or ctx has ended. Plans lists the plans to try for a job; a call
-// of try says whether the plan is the best so far.
+// of try reports whether the plan is the best so far.
 func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda float64,
 	plans func(i int32, try func(room.JobPlan) bool), plan []room.JobPlan) (value float64, ok bool) {
 	for k := range ls.capacities {

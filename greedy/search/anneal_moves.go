@@ -79,7 +79,7 @@ type walker struct {
 	bestEnd  []int64
 	improved bool // whether best is better than at the last collectBest
 	stats    Stats
-	// exchanges says whether the moves include those of exchangeTypes. They pay for tempering, whose hot
+	// exchanges is whether the moves include those of exchangeTypes. They pay for tempering, whose hot
 	// replicas accept many of them.
 	exchanges bool
 	changes   [2 * mostExchanged]change // of exchangeTypes

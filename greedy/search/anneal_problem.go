@@ -27,7 +27,7 @@ type annealProblem struct {
 	fixed []int
 	// done lists the jobs that end with the work that runs at time 0.
 	done []int
-	// ordered says whether some jobs wait for others; dependencies is nil otherwise.
+	// ordered is whether some jobs wait for others; dependencies is nil otherwise.
 	ordered      bool
 	dependencies *room.Dependencies
 	makespan     bool
@@ -488,7 +488,7 @@ func splitJobs(m *hare.Model) (filler, annealed []int) {
 // shape that it has.
 const maxForms = 200
 
-// addForms fills in the shapes of a job, and says whether it fits in one of them.
+// addForms fills in the shapes of a job, and reports whether it fits in one of them.
 func (ap *annealProblem) addForms(a *room.Job, shaped *hare.Model, finder *room.Finder) (fits bool) {
 	mj := &shaped.Jobs[a.Index]
 	if len(mj.Shapes) < 2 || len(mj.Shapes) > maxForms {

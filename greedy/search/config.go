@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy/place"
@@ -88,3 +89,12 @@ func (bu *budget) share() float64 {
 	}
 	return min(1, max(0, s))
 }
+
+// These are parts of several searches that ImproveConfig.Without can leave out.
+const (
+	justification = "justification" // of the plans of random keys
+	grids         = "grids"         // of time, in place of step functions
+)
+
+// leavesOut reports whether a search or a part is left out.
+func (cfg *ImproveConfig) leavesOut(name string) bool { return slices.Contains(cfg.Without, name) }

@@ -7,6 +7,24 @@ import (
 	"github.com/hare-sched/hare/greedy/place"
 )
 
+// searches is the table that Improve walks: searches for some models first, the one for all models last.
+var searches = [...]search{
+	shapesSearch,
+	annealingSearch,
+	mixedJobsSearch,
+	gangsSearch,
+	keysSearch,
+	nodesSearch,
+}
+
+// Parts returns what ImproveConfig.Without can leave out: the searches, and parts of them.
+func Parts() (names []string) {
+	for i := range searches {
+		names = append(names, searches[i].name)
+	}
+	return append(names, justification, grids)
+}
+
 // Improve searches from start for a better plan, guided by rel, until the work is spent, the target is reached or ctx
 // ends. It runs the first search of the table that supports the model. The returned plan is never worse than start.
 func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *place.Plan,

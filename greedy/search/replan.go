@@ -20,7 +20,7 @@ type Hint struct {
 	StartUs int64
 }
 
-// Replan plans gang and rigid jobs anew, with the prices of rel and what an earlier plan
+// Replan plans gang and rigid jobs again, with the prices of rel and what an earlier plan
 // had of each job. List scheduling makes two states: in the order and on the types of the
 // earlier plan, and in the order of the relaxation. cfg.Moves of simulated annealing
 // improve the better one; less than zero means none.

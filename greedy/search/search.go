@@ -9,14 +9,13 @@
 //	                                            ▼
 //	                                           run ─▶ a plan that is no worse than the start
 //
-// To add a search for a new kind of job, write a file with a search in it and put the search into the table, before
-// those that would take its jobs otherwise.
+// To add a search for a new kind of job, write a file with a search in it and put the search into the table in
+// improve.go, before those that would take its jobs otherwise.
 package search
 
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy/place"
@@ -35,30 +34,6 @@ type search struct {
 	// run returns a plan that is no worse than the start, which it returns itself if it finds no better one. The end of
 	// the context is not an error.
 	run func(context.Context, *request) (*place.Plan, Stats, error)
-}
-
-// searches is the table that Improve walks: searches for some models first, the one for all models last.
-var searches = [...]search{
-	shapesSearch,
-	annealingSearch,
-	mixedJobsSearch,
-	gangsSearch,
-	keysSearch,
-	nodesSearch,
-}
-
-// These are parts of several searches that ImproveConfig.Without can leave out.
-const (
-	justification = "justification" // of the plans of random keys
-	grids         = "grids"         // of time, in place of step functions
-)
-
-// Parts returns what ImproveConfig.Without can leave out: the searches, and parts of them.
-func Parts() (names []string) {
-	for i := range searches {
-		names = append(names, searches[i].name)
-	}
-	return append(names, justification, grids)
 }
 
 // request is what Improve is asked.
@@ -92,6 +67,3 @@ func (rq *request) inClasses() bool {
 // always and never are answers of searches.
 func always(*request) bool { return true }
 func never(*request) bool  { return false }
-
-// leavesOut reports whether a search or a part is left out.
-func (cfg *ImproveConfig) leavesOut(name string) bool { return slices.Contains(cfg.Without, name) }
