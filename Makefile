@@ -38,13 +38,13 @@ test-go test-race: export GOGC := 400
 quick_race := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 
 # The longest first, so that no core waits for the last one.
-slow := $(addprefix ./,verify sessions cmd/hare solver policy bench policy/task experiment greedy api)
+slow := $(addprefix ./,verify sessions cmd/hare solver policy bench policy/task experiment greedy/search api)
 
 # Packages with goroutines of their own are tested under the race detector too.
 # The longest first here, too. The detector can find nothing in packages with one goroutine, in
 # their tests too: explain, regret, policy, sim, online, verify, wire and the like. The solver
 # that explain and regret call is tested by itself.
-racy := $(wildcard api solver sessions solves greedy experiment internal/lp relax admission \
+racy := $(wildcard api solver sessions solves greedy/search greedy/place experiment internal/lp relax admission \
 	 access study whatif store store/sqlite service client clusters executor/worker executor/pool executor/link \
 	 executor/rounds shadow)
 
