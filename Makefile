@@ -39,13 +39,13 @@ quick_race := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc
 
 # The longest first, so that no core waits for the last one.
 slow := $(addprefix ./,verify serve/sessions cmd/hare solver sim/policies bench online/policies bench/experiment \
-	greedy api)
+	greedy/search api)
 
 # Packages with goroutines of their own are tested under the race detector too.
 # The longest first here, too. The detector can find nothing in packages with one goroutine, in
 # their tests too: explain, regret, policy, sim, online, verify, wire and the like. The solver
 # that explain and regret call is tested by itself.
-racy := api solver serve/sessions serve/solves greedy bench/experiment internal/lp relax serve/admission \
+racy := api solver serve/sessions serve/solves greedy/search greedy/place bench/experiment internal/lp relax serve/admission \
 	serve/access sim/study whatif serve/store serve/store/sqlite serve/service client serve/clusters executor/worker \
 	executor/pool executor/link executor/rounds history/shadow
 

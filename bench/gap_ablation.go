@@ -13,7 +13,8 @@ type ablationPart struct {
 	out  func(*solver.Ablation)
 }
 
-var parts = []ablationPart{
+// parts are the parts of a solve, and each search and part of a search.
+var parts = append([]ablationPart{
 	{"sizes", func(w *solver.Ablation) { w.Sizes = true }},
 	{"steps", func(w *solver.Ablation) { w.Steps = true }},
 	{"fine-grid", func(w *solver.Ablation) { w.FineGrid = true }},
@@ -23,6 +24,13 @@ var parts = []ablationPart{
 	{"prices", func(w *solver.Ablation) { w.SearchPrices = true }},
 	{"search", func(w *solver.Ablation) { w.Search = true }},
 	{"branch", func(w *solver.Ablation) { w.Branch = true }},
+}, searchParts()...)
+
+func searchParts() (parts []ablationPart) {
+	for _, name := range solver.SearchParts() {
+		parts = append(parts, ablationPart{name, func(w *solver.Ablation) { w.WithoutSearchPart(name) }})
+	}
+	return parts
 }
 
 // Parts returns the names of the parts that can be turned off.

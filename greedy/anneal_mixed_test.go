@@ -5,6 +5,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/greedy/room"
 	"github.com/hare-sched/hare/model"
 )
 
@@ -23,7 +24,7 @@ func TestImproveAfterRoundsOfMixedTypes(t *testing.T) {
 			On: []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 1.5e6}}}},
 	}
 	m := model.New(inst)
-	start := &greedy.Plan{EndUs: []int64{5e6}, Jobs: [][]greedy.Block{{
+	start := &greedy.Plan{EndUs: []int64{5e6}, Jobs: [][]room.Block{{
 		{Class: 0, Width: 1, Tasks: 1, Rounds: 2, PeriodUs: 1.5e6, HoldUs: 1.5e6},
 		{Class: 2, Width: 1, Tasks: 1, Rounds: 2, PeriodUs: 1.5e6, HoldUs: 1.5e6},
 		{Class: 0, Width: 1, Tasks: 1, Round: 2, Rounds: 2, StartUs: 3e6, PeriodUs: 1e6, HoldUs: 1e6},

@@ -131,7 +131,7 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 // searchConfig configures the n-th search.
 func (s *solve) searchConfig(n int64) greedy.ImproveConfig {
 	return greedy.ImproveConfig{Seed: s.opt.Seed + n<<32, Moves: s.limits.moves, Workers: s.limits.workers,
-		Chains: s.limits.chains}
+		Chains: s.limits.chains, Without: s.cfg.Ablation.searchParts()}
 }
 
 // search improves the incumbent for about span nanoseconds, or until the work is done. It returns that work.

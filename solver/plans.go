@@ -150,7 +150,8 @@ func (s *solve) otherPlan(ctx context.Context, charge planCharge, cells int, fro
 func (s *solve) tryPlan(ctx context.Context, guide *hare.Relaxation) bool {
 	before := s.value.Float()
 	plan, _, err := greedy.Improve(ctx, s.model, guide, s.incumbent, greedy.ImproveConfig{
-		Seed: s.opt.Seed, Moves: trialMoves * int64(len(s.model.Jobs)), Workers: s.cfg.Workers})
+		Seed: s.opt.Seed, Moves: trialMoves * int64(len(s.model.Jobs)), Workers: s.cfg.Workers,
+		Without: s.cfg.Ablation.searchParts()})
 	if err != nil {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -88,7 +89,22 @@ type Ablation struct {
 	SearchPrices  bool // prices in the search
 	Search        bool
 	Branch        bool // branch and bound of small instances of rigid jobs
+	// SearchParts names searches and parts of searches, as greedy.SearchParts does, with commas between them.
+	SearchParts string
 }
+
+// WithoutSearchPart turns one of the searches or their parts off as well.
+func (ab *Ablation) WithoutSearchPart(name string) {
+	ab.SearchParts = strings.TrimPrefix(ab.SearchParts+","+name, ",")
+}
+
+// searchParts returns the searches and parts of searches that are off.
+func (ab *Ablation) searchParts() []string {
+	return strings.FieldsFunc(ab.SearchParts, func(r rune) bool { return r == ',' })
+}
+
+// SearchParts returns the searches, and parts of them, that an Ablation may name.
+func SearchParts() []string { return greedy.SearchParts() }
 
 // Solve returns the best certified pair of schedule and bound. A limit or the end of ctx
 // is a termination, not an error; an error is a fault of the instance (hare.InvalidErrors), of the options or of this
