@@ -45,9 +45,9 @@ slow := $(addprefix ./,verify serve/sessions cmd/hare solver sim/policies bench 
 # The longest first here, too. The detector can find nothing in packages with one goroutine, in
 # their tests too: explain, regret, policy, sim, online, verify, wire and the like. The solver
 # that explain and regret call is tested by itself.
-racy := api solver serve/sessions serve/solves greedy/search greedy/place bench/experiment internal/lp relax serve/admission \
-	serve/access sim/study whatif serve/store serve/store/sqlite serve/service client serve/clusters executor/worker \
-	executor/pool executor/link executor/rounds history/shadow
+racy := api solver serve/sessions serve/solves greedy/search greedy/place bench/experiment internal/lp relax \
+	serve/admission serve/access sim/study whatif serve/store serve/store/sqlite serve/service client serve/clusters \
+	executor/worker executor/pool executor/link executor/rounds history/shadow
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
 
