@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds and tests the Python and TypeScript clients. Everything that the script
-# downloads and builds is in .clients, clients/*/node_modules and build/clients.
+# downloads and builds is in .clients, client/*/node_modules and build/clients.
 #
 #   clients.sh build      build the packages in build/clients: wheel, sdist, npm tarball
 #   clients.sh wheel      build the Python package alone

@@ -5,27 +5,27 @@ package narrow
 import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/sim/policies/task"
+	"github.com/hare-sched/hare/online/policies"
 )
 
 // Policy describes the policy as the registry of Hare describes its own. It knows
 // nothing but the events, so that it can run in sessions too.
-var Policy = task.Info{
+var Policy = policies.Info{
 	Name: "narrow_first", Text: "fewest GPUs first, round by round",
-	Maker: task.FromRule(
-		func(task.Config) (task.Rule, error) { return rule(), nil },
-		func(parameters []byte) (task.Rule, error) {
+	Maker: policies.FromRule(
+		func(policies.Config) (policies.Rule, error) { return rule(), nil },
+		func(parameters []byte) (policies.Rule, error) {
 			return rule(), online.DecodeParameters(parameters, &struct{}{}) // takes none
 		}),
 }
 
 // rule is what makes a list scheduler this policy: a job keeps its GPUs for a round,
 // and the narrowest job is next.
-func rule() task.Rule {
-	return task.Rule{
+func rule() policies.Rule {
+	return policies.Rule{
 		Name: "narrow_first",
 		Hold: hare.Gang,
-		Priority: func(_ *task.ListScheduler, j *task.JobState) float64 {
+		Priority: func(_ *policies.ListScheduler, j *policies.JobState) float64 {
 			return float64(j.Spec().Tasks)
 		},
 	}

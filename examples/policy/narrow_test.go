@@ -5,8 +5,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/sim/policies/policytest"
-	"github.com/hare-sched/hare/sim/policies/task"
+	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/policytest"
 
 	narrow "example.com/hare-policy"
 )
@@ -14,7 +14,7 @@ import (
 // Hare's test kit plays hostile events to the policy, stores and restores it after
 // each, and checks every decision.
 func TestPolicy(t *testing.T) {
-	maker := narrow.Policy.Maker.(task.FromEvents)
+	maker := narrow.Policy.Maker.(policies.FromEvents)
 	policytest.Run(t, policytest.Subject{
 		Open:    func(c *hare.Cluster, _ []hare.Job) (online.Policy, error) { return maker.Open(c, nil) },
 		Restore: maker.Restore,

@@ -8,9 +8,9 @@ import (
 	"os"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
-	"github.com/hare-sched/hare/sim/policies/task"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
 
 	narrow "example.com/hare-policy"
@@ -32,16 +32,16 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	policies := []task.Info{narrow.Policy}
+	candidates := []policies.Info{narrow.Policy}
 	for _, name := range []string{"fifo", "tiresias", "srtf"} {
-		info, err := policy.FindTask(name)
+		info, err := registry.FindTask(name)
 		if err != nil {
 			return err
 		}
-		policies = append(policies, info)
+		candidates = append(candidates, info)
 	}
-	for _, info := range policies {
-		p, err := info.New(ctx, inst, task.Config{})
+	for _, info := range candidates {
+		p, err := info.New(ctx, inst, policies.Config{})
 		if err != nil {
 			return err
 		}
