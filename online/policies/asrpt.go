@@ -38,10 +38,10 @@ type srptJob struct {
 // touched notes a job that came, or whose round has begun or ended, and asks for a schedule where the
 // virtual machine has completed a job or a delay has ended.
 func (a *asrpt) touched(l *ListScheduler, j *JobState) {
-	if j.srpt == nil {
-		j.srpt = &srptJob{farUs: -1}
+	if srptOf(j) == nil {
+		j.Own = &srptJob{farUs: -1}
 	}
-	x := j.srpt
+	x := srptOf(j)
 	if !x.noted {
 		x.noted = true
 		a.noted = append(a.noted, j)
@@ -76,8 +76,14 @@ func (a *asrpt) delayedUntil() int64 {
 	return math.MaxInt64
 }
 
+// srptOf is what asrpt keeps of a job; nil before it has seen the job.
+func srptOf(j *JobState) *srptJob {
+	x, _ := j.Own.(*srptJob)
+	return x
+}
+
 // untilUs is when the delay of a job ends that has begun to wait for GPUs nearer together.
-func (a *asrpt) untilUs(j *JobState) int64 { return add(j.srpt.farUs, a.cfg.DelayUs) }
+func (a *asrpt) untilUs(j *JobState) int64 { return add(srptOf(j).farUs, a.cfg.DelayUs) }
 
 // after notes the jobs in the queue that could start now, and wait for GPUs nearer together. It goes through the
 // queue as startQueue does, with the same reservations, so that no delay begins while a reservation or a quota keeps
@@ -92,8 +98,8 @@ func (a *asrpt) after(l *ListScheduler) {
 		switch {
 		case !l.fitsWhenEmpty(j):
 		case a.waits(l, j):
-			if j.srpt.farUs < 0 {
-				j.srpt.farUs = l.nowUs
+			if srptOf(j).farUs < 0 {
+				srptOf(j).farUs = l.nowUs
 				a.delayed = append(a.delayed, j)
 			}
 		case a.cfg.Pass || l.nodes != nil && l.heldByQuota(j):
@@ -110,7 +116,7 @@ func (a *asrpt) prepare(l *ListScheduler) {
 	a.machine.advance(l.nowUs, func(m *machineJob, atUs int64) { a.complete(m.job, atUs) })
 	a.machine.speed = int64(l.GPUs())
 	for _, j := range a.noted {
-		x := j.srpt
+		x := srptOf(j)
 		if x.noted = false; l.jobOf[j.spec.ID] != j {
 			continue
 		}
@@ -180,48 +186,48 @@ func numbersOf(j *JobState) []int64 {
 // complete gives a job that has left the virtual machine at a time the next place in the queue.
 func (a *asrpt) complete(j *JobState, atUs int64) {
 	a.places++
-	j.srpt.place, j.srpt.completedUs = a.places, atUs
+	srptOf(j).place, srptOf(j).completedUs = a.places, atUs
 	a.enqueue(j)
 }
 
 // enqueue puts a completed job that waits in the queue.
 func (a *asrpt) enqueue(j *JobState) {
-	if j.srpt.queued || j.ready() == 0 {
+	if srptOf(j).queued || j.ready() == 0 {
 		return
 	}
-	j.srpt.queued = true
-	at, _ := slices.BinarySearchFunc(a.queue, j.srpt.place, byPlace)
+	srptOf(j).queued = true
+	at, _ := slices.BinarySearchFunc(a.queue, srptOf(j).place, byPlace)
 	a.queue = slices.Insert(a.queue, at, j)
 }
 
 // dequeue takes a job out of the queue.
 func (a *asrpt) dequeue(j *JobState) {
-	at, _ := slices.BinarySearchFunc(a.queue, j.srpt.place, byPlace)
+	at, _ := slices.BinarySearchFunc(a.queue, srptOf(j).place, byPlace)
 	a.queue = slices.Delete(a.queue, at, at+1)
 	a.unqueued(j)
 }
 
 // unqueued forgets what is kept of a job while it is in the queue.
 func (a *asrpt) unqueued(j *JobState) {
-	j.srpt.queued = false
-	if j.srpt.farUs >= 0 {
-		j.srpt.farUs = -1
+	srptOf(j).queued = false
+	if srptOf(j).farUs >= 0 {
+		srptOf(j).farUs = -1
 		a.delayed = slices.DeleteFunc(a.delayed, func(o *JobState) bool { return o == j })
 	}
 }
 
-func byPlace(j *JobState, place int64) int { return cmp.Compare(j.srpt.place, place) }
+func byPlace(j *JobState, place int64) int { return cmp.Compare(srptOf(j).place, place) }
 
 // left forgets a job that ended or was cancelled.
 func (a *asrpt) left(_ *ListScheduler, j *JobState, ended bool) {
 	if a.cfg.Predict != SizesTold && ended && j.round > 0 {
 		a.forest.Ended(labelsOf(j), numbersOf(j), j.round)
 	}
-	if x := j.srpt; x.known && x.place == 0 {
+	if x := srptOf(j); x.known && x.place == 0 {
 		a.machine.remove(&x.virtual)
 		x.known = false
 	}
-	if j.srpt.queued {
+	if srptOf(j).queued {
 		a.dequeue(j)
 	}
 }
@@ -354,12 +360,12 @@ type srptJobSnapshot struct {
 func (a *asrpt) encode(l *ListScheduler) any {
 	out := asrptSnapshot{NowUs: a.machine.nowUs, Places: a.places, Hardware: a.placing.hardware}
 	for _, j := range l.jobs {
-		s := srptJobSnapshot{Place: j.srpt.place, CompletedUs: j.srpt.completedUs}
-		if j.srpt.known && s.Place == 0 {
-			s.Left = j.srpt.virtual.left
+		s := srptJobSnapshot{Place: srptOf(j).place, CompletedUs: srptOf(j).completedUs}
+		if srptOf(j).known && s.Place == 0 {
+			s.Left = srptOf(j).virtual.left
 		}
-		if j.srpt.farUs >= 0 {
-			s.FarUs = &j.srpt.farUs
+		if srptOf(j).farUs >= 0 {
+			s.FarUs = &srptOf(j).farUs
 		}
 		out.Jobs = append(out.Jobs, s)
 	}
@@ -393,29 +399,29 @@ func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
 			s.CompletedUs > in.NowUs {
 			return false
 		}
-		j.srpt = &srptJob{place: s.Place, completedUs: s.CompletedUs, known: s.Left > 0 || s.Place > 0, farUs: -1}
-		j.srpt.virtual = machineJob{job: j, serial: j.serial, left: s.Left, at: -1}
+		j.Own = &srptJob{place: s.Place, completedUs: s.CompletedUs, known: s.Left > 0 || s.Place > 0, farUs: -1}
+		srptOf(j).virtual = machineJob{job: j, serial: j.serial, left: s.Left, at: -1}
 		switch {
 		case s.Place > 0:
 			completedUs[s.Place] = s.CompletedUs
 			places = append(places, s.Place)
 			a.enqueue(j)
 			if s.FarUs != nil {
-				if !j.srpt.queued || *s.FarUs < 0 || *s.FarUs > in.NowUs {
+				if !srptOf(j).queued || *s.FarUs < 0 || *s.FarUs > in.NowUs {
 					return false
 				}
-				j.srpt.farUs = *s.FarUs
+				srptOf(j).farUs = *s.FarUs
 				a.delayed = append(a.delayed, j)
 			}
 		case s.Left > 0:
-			a.machine.add(&j.srpt.virtual)
+			a.machine.add(&srptOf(j).virtual)
 		default:
-			j.srpt.noted = true
+			srptOf(j).noted = true
 			a.noted = append(a.noted, j)
 		}
 	}
 	slices.SortStableFunc(a.delayed, func(x, y *JobState) int {
-		return cmp.Or(cmp.Compare(x.srpt.farUs, y.srpt.farUs), cmp.Compare(x.srpt.place, y.srpt.place))
+		return cmp.Or(cmp.Compare(srptOf(x).farUs, srptOf(y).farUs), cmp.Compare(srptOf(x).place, srptOf(y).place))
 	})
 	slices.Sort(places)
 	return slices.IsSortedFunc(places, func(x, y int64) int { return cmp.Compare(completedUs[x], completedUs[y]) })

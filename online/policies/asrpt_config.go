@@ -119,14 +119,14 @@ func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 	r := Rule{
 		Name: "asrpt", Hold: hare.Rigid, Strict: !cfg.Pass && !cfg.Backfill, Rounds: rounds, LearnSizes: rounds == nil,
 		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
-		prepare:  a.prepare, assign: a.assign, touched: a.touched, left: a.left, wake: a.wake, after: a.after,
-		state: a.encode, restore: a.decode,
+		Prepare:  a.prepare, Assign: a.assign, Touched: a.touched, Left: a.left, Wake: a.wake, After: a.after,
+		State: a.encode, Restore: a.decode,
 	}
 	if cfg.Graphs != nil || cfg.Named != nil {
-		r.picks = a.pick
+		r.Picks = a.pick
 	}
 	if cfg.Named != nil {
-		r.opened = a.open
+		r.Opened = a.open
 	}
 	return r
 }

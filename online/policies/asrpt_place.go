@@ -232,7 +232,7 @@ func (a *asrpt) pick(l *ListScheduler, j *JobState, gpuType int, avoid placement
 // those at hand.
 func (a *asrpt) waits(l *ListScheduler, j *JobState) bool {
 	if a.cfg.DelayUs < 0 || l.nodes == nil || j.startedUs >= 0 || a.idle(l) ||
-		j.srpt.farUs >= 0 && l.nowUs >= a.untilUs(j) {
+		srptOf(j).farUs >= 0 && l.nowUs >= a.untilUs(j) {
 		return false
 	}
 	t := a.training(j)

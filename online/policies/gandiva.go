@@ -45,7 +45,7 @@ func (gc GandivaConfig) rule() (Rule, error) {
 	}
 	slice := timeSlice{gc.SliceUs}
 	return Rule{
-		Name: "gandiva", Hold: hare.Gang, Strict: true, started: slice.started, review: slice.review,
+		Name: "gandiva", Hold: hare.Gang, Strict: true, Started: slice.started, Review: slice.review,
 		Priority: func(l *ListScheduler, j *JobState) float64 {
 			if slice.runs(l, j) {
 				return -1

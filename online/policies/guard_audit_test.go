@@ -80,7 +80,7 @@ func (ga *guardAudit) run(ctx context.Context, inst *hare.Instance, rule Rule, c
 	}
 	ga.served = map[string]int64{}
 	begun := map[string]int64{} // rounds that have been counted
-	rule.started = func(_ *ListScheduler, j *JobState, _ int) {
+	rule.Started = func(_ *ListScheduler, j *JobState, _ int) {
 		if id := j.spec.ID; j.guarded.ticket > 0 && j.round >= begun[id] {
 			ga.servedUs += float64(j.guarded.work)
 			ga.served[id]++

@@ -273,8 +273,8 @@ func (l *ListScheduler) guardStart() {
 		told := -1
 		for _, g := range slices.Clone(j.guarded.gpus) {
 			t := l.gpus[g].gpuType
-			if t != told && l.rule.started != nil {
-				l.rule.started(l, j, t)
+			if t != told && l.rule.Started != nil {
+				l.rule.Started(l, j, t)
 			}
 			told = t
 			at, _ := slices.BinarySearch(l.free[t], g)

@@ -50,16 +50,16 @@ func (cfg HGittinsConfig) ruleWith(belief *sizeBelief) Rule {
 	}
 	h := &hgittins{cfg: cfg, belief: belief}
 	rule := Rule{
-		Name: "hgittins", Hold: hare.Gang, Strict: cfg.Strict, sticky: !cfg.NotSticky, slowest: cfg.SlowestFactor,
+		Name: "hgittins", Hold: hare.Gang, Strict: cfg.Strict, Sticky: !cfg.NotSticky, Slowest: cfg.SlowestFactor,
 		Priority: h.priority,
-		prepare:  h.belief.learn,
-		left:     func(_ *ListScheduler, j *JobState, ended bool) { h.belief.observe(j, ended) },
-		state:    h.belief.encode,
-		restore:  h.belief.decode,
+		Prepare:  h.belief.learn,
+		Left:     func(_ *ListScheduler, j *JobState, ended bool) { h.belief.observe(j, ended) },
+		State:    h.belief.encode,
+		Restore:  h.belief.decode,
 		guard:    cfg.Guard.rule(h.belief, true),
 	}
 	if !cfg.Strict {
-		rule.version = func() int64 { return belief.version }
+		rule.Version = func() int64 { return belief.version }
 	}
 	return rule
 }

@@ -8,6 +8,10 @@ import (
 
 // JobState is what a ListScheduler knows of one job.
 type JobState struct {
+	// Own is what the rule keeps of the job, nil until the rule sets it. The scheduler does not read it, and snapshots
+	// have it only if Rule.State does.
+	Own any
+
 	spec   *hare.Job
 	serial int
 	rounds int64 // 0: the policy does not know
@@ -38,11 +42,8 @@ type JobState struct {
 	groupAt              int
 	touched              bool // whether the job is in waitingJobs.touched
 
-	promise *promise  // of backfill by estimates; nil before the job is the first that waits
-	claim   *claim    // of rolling
-	share   *gpuShare // of sampling
-	srpt    *srptJob  // of asrpt
-	planned float64   // of replanned, the time at which half of the job is done
+	promise *promise // of backfill by estimates; nil before the job is the first that waits
+	claim   *claim   // of rolling
 	guarded guarded
 	turns   jobTurns // of rolling
 	// measured are the times of rounds, for rules that learn speeds.

@@ -27,7 +27,7 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 		l.changed = false
 		l.prepare()
 		l.guardDue()
-		if l.rule.version == nil {
+		if l.rule.Version == nil {
 			l.prioritize() // a rule may change the state of jobs while it prioritizes
 		}
 	}
@@ -95,8 +95,8 @@ func (l *ListScheduler) adoptStart(starts []hare.Decision) (int, error) {
 		t := l.gpus[g].gpuType
 		if !slices.Contains(types, t) {
 			types = append(types, t)
-			if l.rule.started != nil {
-				l.rule.started(l, j, t)
+			if l.rule.Started != nil {
+				l.rule.Started(l, j, t)
 			}
 		}
 		if len(types) > 1 && j.spec.Sync != hare.Relaxed && !j.spec.Mix {
@@ -174,10 +174,10 @@ func (l *ListScheduler) adoptOnNodes(j *JobState, starts []hare.Decision) error 
 	if reason := l.nodes.Check(j.shape, gpus); reason != "" {
 		return fmt.Errorf("job %q: %s", j.spec.ID, reason)
 	}
-	if l.rule.started != nil {
+	if l.rule.Started != nil {
 		for i, g := range gpus {
 			if t := l.gpus[g].gpuType; !slices.ContainsFunc(gpus[:i], func(h int) bool { return l.gpus[h].gpuType == t }) {
-				l.rule.started(l, j, t)
+				l.rule.Started(l, j, t)
 			}
 		}
 	}

@@ -62,8 +62,8 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 		if l.belief != nil {
 			l.belief.observe(j, e.Type == hare.EventJobEnded)
 		}
-		if l.rule.left != nil {
-			l.rule.left(l, j, e.Type == hare.EventJobEnded)
+		if l.rule.Left != nil {
+			l.rule.Left(l, j, e.Type == hare.EventJobEnded)
 		}
 		return nil
 	}
@@ -157,8 +157,8 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 
 // resized tells the rule of more jobs, or of more or fewer GPUs.
 func (l *ListScheduler) resized() {
-	if l.rule.resized != nil {
-		l.rule.resized(l)
+	if l.rule.Resized != nil {
+		l.rule.Resized(l)
 	}
 }
 
@@ -211,7 +211,7 @@ func (l *ListScheduler) taskEnded(j *JobState, g, at int) {
 		return // its GPUs come back when the job ends
 	}
 	l.changed = true
-	if l.rule.sticky {
+	if l.rule.Sticky {
 		j.last = append(j.last[:0], j.gpus...)
 	}
 	l.releaseAll(j)

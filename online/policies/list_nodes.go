@@ -30,7 +30,7 @@ func (l *ListScheduler) arriveOnNodes(j *JobState) {
 
 // placedByNode reports whether a job has rules about nodes, or the rule places it by node.
 func (l *ListScheduler) placedByNode(j *JobState) bool {
-	return placement.Matters(j.spec) || l.rule.picks != nil
+	return placement.Matters(j.spec) || l.rule.Picks != nil
 }
 
 // leaveNodes forgets a job that holds nothing.
@@ -126,11 +126,11 @@ func (l *ListScheduler) roomNow(j *JobState, gpuType int, limit int64) int64 {
 // pick chooses GPUs of a type for n tasks of a job: those of its last round where the rule is
 // sticky and they are free and enough, or the best fit. It is nil where there is no room.
 func (l *ListScheduler) pick(j *JobState, gpuType int, n int64, avoid placement.Avoid) []int {
-	if l.rule.sticky && n == j.spec.Tasks && l.lastIsFree(j, gpuType, avoid) {
+	if l.rule.Sticky && n == j.spec.Tasks && l.lastIsFree(j, gpuType, avoid) {
 		return j.last
 	}
-	if l.rule.picks != nil && n == j.spec.Tasks {
-		if gpus := l.rule.picks(l, j, gpuType, avoid); gpus != nil {
+	if l.rule.Picks != nil && n == j.spec.Tasks {
+		if gpus := l.rule.Picks(l, j, gpuType, avoid); gpus != nil {
 			return gpus
 		}
 	}

@@ -152,10 +152,10 @@ func (l *ListScheduler) tryStartMixedOnNodes(j *JobState) bool {
 	if gpus == nil {
 		return false
 	}
-	if l.rule.started != nil {
+	if l.rule.Started != nil {
 		for _, m := range j.modes {
 			if slices.ContainsFunc(gpus, func(g int) bool { return l.gpus[g].gpuType == m.gpuType }) {
-				l.rule.started(l, j, m.gpuType)
+				l.rule.Started(l, j, m.gpuType)
 			}
 		}
 	}
@@ -261,8 +261,8 @@ func (l *ListScheduler) guardStartOnNodes() {
 		l.openRound(j)
 		told := -1
 		for _, g := range gpus {
-			if t := l.gpus[g].gpuType; t != told && l.rule.started != nil {
-				l.rule.started(l, j, t)
+			if t := l.gpus[g].gpuType; t != told && l.rule.Started != nil {
+				l.rule.Started(l, j, t)
 			}
 			told = l.gpus[g].gpuType
 		}

@@ -301,8 +301,8 @@ func (l *ListScheduler) resume(j *JobState, gpus []int, elapsedUs int64) {
 	told := -1
 	for _, g := range gpus {
 		t := l.gpus[g].gpuType
-		if t != told && l.rule.started != nil {
-			l.rule.started(l, j, t)
+		if t != told && l.rule.Started != nil {
+			l.rule.Started(l, j, t)
 		}
 		told = t
 		at, _ := slices.BinarySearch(l.free[t], g)

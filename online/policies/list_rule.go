@@ -38,47 +38,47 @@ type Rule struct {
 	// goes on. Where no speed is known, RoundUs is that of the other jobs.
 	LearnSizes bool
 
-	// review is called for each waiting job before its priority; nil does nothing.
-	review func(*ListScheduler, *JobState)
-	// plan is called with all waiting jobs before review; nil does nothing.
-	plan func(*ListScheduler, []*JobState)
-	// started is called before a job starts tasks on GPUs of a type; nil does nothing.
-	started func(l *ListScheduler, j *JobState, gpuType int)
-	// prepare is called before a schedule, and where recorded decisions are adopted instead
+	// Review is called for each waiting job before its priority; nil does nothing.
+	Review func(*ListScheduler, *JobState)
+	// Plan is called with all waiting jobs before Review; nil does nothing.
+	Plan func(*ListScheduler, []*JobState)
+	// Started is called before a job starts tasks on GPUs of a type; nil does nothing.
+	Started func(l *ListScheduler, j *JobState, gpuType int)
+	// Prepare is called before a schedule, and where recorded decisions are adopted instead
 	// of one; nil does nothing.
-	prepare func(*ListScheduler)
-	// assign replaces the choice by priorities; nil does not.
-	assign func(*ListScheduler)
-	// after is called after a schedule, and where recorded decisions were adopted instead of one; nil does
+	Prepare func(*ListScheduler)
+	// Assign replaces the choice by priorities; nil does not.
+	Assign func(*ListScheduler)
+	// After is called after a schedule, and where recorded decisions were adopted instead of one; nil does
 	// nothing.
-	after func(*ListScheduler)
-	// left is called when a job ends or is cancelled, and resized when a job arrives or
+	After func(*ListScheduler)
+	// Left is called when a job ends or is cancelled, and Resized when a job arrives or
 	// GPUs join or leave; nil does nothing.
-	left    func(l *ListScheduler, j *JobState, ended bool)
-	resized func(*ListScheduler)
-	// version, where it is not nil, promises that Priority depends on nothing but the job, its
-	// round and version's value, so that waiting jobs are kept in order. There must be no
-	// review, plan, Strict or Backfill.
-	version func() int64
-	// touched is called where a job begins or ceases to wait, to run or to be there, and where
+	Left    func(l *ListScheduler, j *JobState, ended bool)
+	Resized func(*ListScheduler)
+	// Version, where it is not nil, promises that Priority depends on nothing but the job, its
+	// round and Version's value, so that waiting jobs are kept in order. There must be no
+	// Review, Plan, Strict or Backfill.
+	Version func() int64
+	// Touched is called where a job begins or ceases to wait, to run or to be there, and where
 	// its GPUs change; nil does nothing.
-	touched func(*ListScheduler, *JobState)
-	// picks chooses the GPUs of a type for all tasks of a round, in the order of the tasks, where there is room
-	// for them; nil for the best fit. Where the rule has picks, the scheduler goes by nodes.
-	picks func(l *ListScheduler, j *JobState, gpuType int, avoid placement.Avoid) []int
-	// wake is when a tick would let the rule decide, or math.MaxInt64; nil means never.
-	wake func(*ListScheduler) int64
-	// sticky lets a job take the GPUs of its last round first.
-	sticky bool
-	// slowest is how many times slower than on the best type in service a round may be;
+	Touched func(*ListScheduler, *JobState)
+	// Picks chooses the GPUs of a type for all tasks of a round, in the order of the tasks, where there is room
+	// for them; nil for the best fit. Where the rule has Picks, the scheduler goes by nodes.
+	Picks func(l *ListScheduler, j *JobState, gpuType int, avoid placement.Avoid) []int
+	// Wake is when a tick would let the rule decide, or math.MaxInt64; nil means never.
+	Wake func(*ListScheduler) int64
+	// Sticky lets a job take the GPUs of its last round first.
+	Sticky bool
+	// Slowest is how many times slower than on the best type in service a round may be;
 	// zero or less means any.
-	slowest float64
-	// state gives what a rule keeps beside the scheduler's own state, for snapshots, and
-	// restore takes it, once jobs and GPUs are there; nil means that the rule keeps nothing.
-	state   func(*ListScheduler) any
-	restore func(l *ListScheduler, state json.RawMessage) bool
-	// thresholdsUs are the attained services after which jobs leave a queue, for status.
-	thresholdsUs []int64
+	Slowest float64
+	// State gives what a rule keeps beside the scheduler's own state, for snapshots, and
+	// Restore takes it, once jobs and GPUs are there; nil means that the rule keeps nothing.
+	State   func(*ListScheduler) any
+	Restore func(l *ListScheduler, state json.RawMessage) bool
+	// ThresholdsUs are the attained services after which jobs leave a queue, for status.
+	ThresholdsUs []int64
 	// oneNode is Config.OneNode.
 	oneNode bool
 	// setup is how long a switch takes; nil means that the rule takes no account of it.
@@ -87,9 +87,9 @@ type Rule struct {
 	speeds *learnedSpeeds
 	// guard is the guard against starvation; the zero value means none.
 	guard guardRule
-	// opened is called with the cluster of a session that is opened; nil does nothing. What it makes must be
+	// Opened is called with the cluster of a session that is opened; nil does nothing. What it makes must be
 	// part of the state.
-	opened func(*hare.Cluster) error
+	Opened func(*hare.Cluster) error
 	// parameters are those of the session, as JSON, for snapshots.
 	parameters []byte
 }

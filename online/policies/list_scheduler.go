@@ -80,8 +80,8 @@ type gpuState struct {
 
 // newOpened is NewListScheduler for a rule that goes by what the cluster has.
 func newOpened(cluster *hare.Cluster, r Rule) (*ListScheduler, error) {
-	if r.opened != nil {
-		if err := r.opened(cluster); err != nil {
+	if r.Opened != nil {
+		if err := r.Opened(cluster); err != nil {
 			return nil, err
 		}
 	}
@@ -162,8 +162,8 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 			l.prepare()
 			l.guardDue()
 			l.guardStart()
-			if l.rule.assign != nil {
-				l.rule.assign(l)
+			if l.rule.Assign != nil {
+				l.rule.Assign(l)
 			} else {
 				l.schedule()
 			}
@@ -190,15 +190,15 @@ func (l *ListScheduler) noteArrival(e *hare.Event) {
 
 // WakeUs is online.Waker.WakeUs. Only rules that say so want ticks.
 func (l *ListScheduler) WakeUs() int64 {
-	if l.rule.wake == nil {
+	if l.rule.Wake == nil {
 		return math.MaxInt64
 	}
-	return l.rule.wake(l)
+	return l.rule.Wake(l)
 }
 
 func (l *ListScheduler) afterSchedule() {
-	if l.rule.after != nil {
-		l.rule.after(l)
+	if l.rule.After != nil {
+		l.rule.After(l)
 	}
 }
 
@@ -208,8 +208,8 @@ func (l *ListScheduler) prepare() {
 		l.belief.learn(l)
 		l.typicalUs = 0
 	}
-	if l.rule.prepare != nil {
-		l.rule.prepare(l)
+	if l.rule.Prepare != nil {
+		l.rule.Prepare(l)
 	}
 }
 
@@ -270,8 +270,8 @@ func (l *ListScheduler) release(g int) {
 	}
 	x.lead = false
 	x.job.gpus = slices.Delete(x.job.gpus, i, i+1)
-	if l.rule.touched != nil {
-		l.rule.touched(l, x.job)
+	if l.rule.Touched != nil {
+		l.rule.Touched(l, x.job)
 	}
 	x.job, x.task = nil, -1
 	l.markFree(g)
@@ -359,7 +359,7 @@ func (l *ListScheduler) activate(j *JobState, by int64) {
 
 // schedule starts what fits, in the order of the priorities.
 func (l *ListScheduler) schedule() {
-	if l.rule.version != nil {
+	if l.rule.Version != nil {
 		l.scheduleWaiting()
 		return
 	}
@@ -398,12 +398,12 @@ func (l *ListScheduler) prioritize() bool {
 	if len(l.queue) == 0 {
 		return false
 	}
-	if l.rule.plan != nil {
-		l.rule.plan(l, l.queue)
+	if l.rule.Plan != nil {
+		l.rule.Plan(l, l.queue)
 	}
 	for _, j := range l.queue {
-		if l.rule.review != nil {
-			l.rule.review(l, j)
+		if l.rule.Review != nil {
+			l.rule.Review(l, j)
 		}
 		j.priority = l.rule.Priority(l, j)
 	}

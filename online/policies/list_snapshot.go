@@ -130,8 +130,8 @@ func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 		belief := l.belief.snapshot()
 		s.Belief = &belief
 	}
-	if l.rule.state != nil {
-		state, err := json.Marshal(l.rule.state(l))
+	if l.rule.State != nil {
+		state, err := json.Marshal(l.rule.State(l))
 		if err != nil {
 			panic(err) // no state has a field that can fail
 		}
@@ -297,7 +297,7 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 	if !l.restoreGuard(s) {
 		return false
 	}
-	return l.rule.restore == nil || l.rule.restore(l, s.State)
+	return l.rule.Restore == nil || l.rule.Restore(l, s.State)
 }
 
 func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
@@ -318,7 +318,7 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 	}
 	if twice || s.Serial <= last || s.Serial >= l.serial || s.Round < 0 || s.Next < 0 || s.Next > s.Tasks ||
 		s.Ended < 0 || s.Hold > hare.Rigid ||
-		s.Queue < 0 || s.Queue > len(l.rule.thresholdsUs) || s.OnlyType < -1 || s.OnlyType >= len(l.types) {
+		s.Queue < 0 || s.Queue > len(l.rule.ThresholdsUs) || s.OnlyType < -1 || s.OnlyType >= len(l.types) {
 		return false
 	}
 	j := &JobState{

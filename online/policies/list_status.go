@@ -13,10 +13,10 @@ import (
 // Status is online.Observable.Status.
 func (l *ListScheduler) Status() online.Status {
 	s := online.Status{Policy: l.rule.Name, NowUs: l.nowUs, Jobs: len(l.jobs), GPUs: []online.TypeStatus{}}
-	for q := range len(l.rule.thresholdsUs) + 1 {
+	for q := range len(l.rule.ThresholdsUs) + 1 {
 		x := online.QueueStatus{Name: l.queueName(q)}
-		if q < len(l.rule.thresholdsUs) {
-			x.ThresholdUs = l.rule.thresholdsUs[q]
+		if q < len(l.rule.ThresholdsUs) {
+			x.ThresholdUs = l.rule.ThresholdsUs[q]
 		}
 		s.Queues = append(s.Queues, x)
 	}
@@ -44,11 +44,11 @@ func (l *ListScheduler) Status() online.Status {
 
 func (l *ListScheduler) queueName(q int) string {
 	switch {
-	case len(l.rule.thresholdsUs) == 0:
+	case len(l.rule.ThresholdsUs) == 0:
 		return "all"
 	case q == 0:
 		return "first"
-	case q == len(l.rule.thresholdsUs):
+	case q == len(l.rule.ThresholdsUs):
 		return "last"
 	}
 	return fmt.Sprint(q + 1)

@@ -72,14 +72,14 @@ func (l *ListScheduler) tryStart(j *JobState) bool {
 
 // slowestUs is the longest that a round of a job may take by the rule.
 func (l *ListScheduler) slowestUs(j *JobState) int64 {
-	if l.rule.slowest <= 0 {
+	if l.rule.Slowest <= 0 {
 		return math.MaxInt64
 	}
 	best := l.RoundUs(j)
 	if best == 0 {
 		return math.MaxInt64
 	}
-	return int64(min(l.rule.slowest*float64(best), 1<<62))
+	return int64(min(l.rule.Slowest*float64(best), 1<<62))
 }
 
 // openRound decides, before the first start of a round, how long the round keeps its GPUs.
@@ -131,8 +131,8 @@ func (l *ListScheduler) startOn(j *JobState, m mode, n int64) {
 	if l.nodes == nil && l.delaysReserved(j, m) {
 		l.reserved.extra -= n
 	}
-	if l.rule.started != nil && n > 0 {
-		l.rule.started(l, j, m.gpuType)
+	if l.rule.Started != nil && n > 0 {
+		l.rule.Started(l, j, m.gpuType)
 	}
 	if l.nodes != nil {
 		l.useQuotas(j, m, n)
@@ -143,7 +143,7 @@ func (l *ListScheduler) startOn(j *JobState, m mode, n int64) {
 	if l.rule.oneNode && n > 1 {
 		at = l.bestFit(m.gpuType, n)
 	}
-	if l.rule.sticky {
+	if l.rule.Sticky {
 		for _, g := range j.last {
 			if place, free := slices.BinarySearch(l.free[m.gpuType], g); free && n > 0 {
 				l.start(j, l.hold(j, m.gpuType, place))

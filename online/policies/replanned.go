@@ -40,11 +40,11 @@ func schedHomoInSessions() Rule {
 func (rp *replanned) rule(name string, hold hare.Sync) Rule {
 	return Rule{
 		Name: name, Hold: hold, LearnSizes: true,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.planned },
-		prepare:  rp.prepare,
-		left:     func(*ListScheduler, *JobState, bool) { rp.due = true },
-		resized:  func(*ListScheduler) { rp.due = true },
-		state:    rp.encode, restore: rp.decode,
+		Priority: func(_ *ListScheduler, j *JobState) float64 { return plannedOf(j) },
+		Prepare:  rp.prepare,
+		Left:     func(*ListScheduler, *JobState, bool) { rp.due = true },
+		Resized:  func(*ListScheduler) { rp.due = true },
+		State:    rp.encode, Restore: rp.decode,
 	}
 }
 
@@ -52,10 +52,16 @@ func (rp *replanned) rule(name string, hold hare.Sync) Rule {
 const (
 	// maxReplanned is the most jobs of one relaxation: the first by weighted shortest time.
 	maxReplanned = 200
-	// unplanned is JobState.planned of jobs without a place. Jobs beyond maxReplanned come
+	// unplanned is plannedOf of jobs without a place. Jobs beyond maxReplanned come
 	// before them.
 	unplanned = math.MaxFloat64
 )
+
+// plannedOf is the time at which half of the job is done in the plan.
+func plannedOf(j *JobState) float64 {
+	x, _ := j.Own.(float64)
+	return x
+}
 
 // prepare orders the jobs where something has changed.
 func (rp *replanned) prepare(l *ListScheduler) {
@@ -65,15 +71,15 @@ func (rp *replanned) prepare(l *ListScheduler) {
 	rp.due = false
 	jobs := slices.Clone(l.jobs)
 	for _, j := range jobs {
-		j.planned = unplanned / 2 * (1 - float64(j.spec.WeightMicro)/(float64(j.spec.WeightMicro)+
+		j.Own = unplanned / 2 * (1 - float64(j.spec.WeightMicro)/(float64(j.spec.WeightMicro)+
 			float64(j.RoundsLeft())*float64(l.RoundUs(j))*float64(j.spec.Tasks)))
 	}
-	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(a.planned, b.planned) })
+	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(plannedOf(a), plannedOf(b)) })
 	if len(jobs) > maxReplanned {
 		jobs = jobs[:maxReplanned]
 	}
 	for _, j := range jobs {
-		j.planned = unplanned
+		j.Own = unplanned
 	}
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	for t, n := range l.inService {
@@ -106,7 +112,7 @@ func (rp *replanned) prepare(l *ListScheduler) {
 	}
 	for i, j := range placed {
 		if items[i] > 0 {
-			j.planned = sums[i] / items[i]
+			j.Own = sums[i] / items[i]
 		}
 	}
 }
@@ -128,7 +134,7 @@ func (l *ListScheduler) relaxable(j *JobState) (hare.Job, bool) {
 	return out, widest >= out.Tasks || out.Mix && all >= out.Tasks
 }
 
-// replannedSnapshot is the state of replanned. Keys are JobState.planned of the jobs in
+// replannedSnapshot is the state of replanned. Keys are plannedOf of the jobs in
 // the order of arrival.
 type replannedSnapshot struct {
 	Due  bool      `json:"due"`
@@ -138,7 +144,7 @@ type replannedSnapshot struct {
 func (rp *replanned) encode(l *ListScheduler) any {
 	s := replannedSnapshot{Due: rp.due}
 	for _, j := range l.jobs {
-		s.Keys = append(s.Keys, j.planned)
+		s.Keys = append(s.Keys, plannedOf(j))
 	}
 	return s
 }
@@ -150,7 +156,7 @@ func (rp *replanned) decode(l *ListScheduler, state json.RawMessage) bool {
 	}
 	rp.due = s.Due
 	for i, j := range l.jobs {
-		j.planned = s.Keys[i]
+		j.Own = s.Keys[i]
 	}
 	return true
 }

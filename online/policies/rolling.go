@@ -113,16 +113,16 @@ func newRolling(cfg RollingConfig) *rolling {
 
 func (r *rolling) rule() Rule {
 	rule := Rule{
-		Name: r.cfg.name, Hold: hare.Gang, Rounds: r.cfg.Rounds, sticky: true,
+		Name: r.cfg.name, Hold: hare.Gang, Rounds: r.cfg.Rounds, Sticky: true,
 		Priority: r.priority,
-		prepare:  r.prepare, assign: r.assign, left: r.left,
-		touched: r.index.touch,
-		resized: func(l *ListScheduler) { r.changed(l) },
-		state:   r.encode, restore: r.decode,
+		Prepare:  r.prepare, Assign: r.assign, Left: r.left,
+		Touched: r.index.touch,
+		Resized: func(l *ListScheduler) { r.changed(l) },
+		State:   r.encode, Restore: r.decode,
 		guard: r.cfg.Guard.rule(r.belief, false), setup: &r.setup, speeds: &r.speeds,
 	}
 	if r.cfg.Aside {
-		rule.version = r.fallback.version
+		rule.Version = r.fallback.Version
 	}
 	return rule
 }

@@ -27,7 +27,7 @@ func (r *rolling) assign(l *ListScheduler) {
 	if r.fallsBack(l) {
 		own := l.rule
 		l.rule = r.fallback
-		l.rule.oneNode, l.rule.touched, l.rule.setup = own.oneNode, own.touched, own.setup
+		l.rule.oneNode, l.rule.Touched, l.rule.setup = own.oneNode, own.Touched, own.setup
 		l.schedule()
 		l.rule = own
 		return

@@ -24,9 +24,9 @@ func (r *rolling) startOnNodes(j *JobState, types []planner.TypeCount, endUs int
 	} else {
 		gpus = l.pick(j, types[0].Type, types[0].Count/j.spec.TaskGPUs(), avoid)
 	}
-	if l.rule.started != nil {
+	if l.rule.Started != nil {
 		for _, c := range types {
-			l.rule.started(l, j, c.Type)
+			l.rule.Started(l, j, c.Type)
 		}
 	}
 	for _, g := range gpus {

@@ -59,13 +59,13 @@ func (cfg SamplingConfig) rule(rounds map[string]int64) Rule {
 	}
 	s := &sampling{cfg: cfg}
 	return Rule{
-		opened: s.readRing,
+		Opened: s.readRing,
 		Name:   "sampling", Rounds: rounds, LearnSizes: rounds == nil,
 		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
-		prepare:  s.prepare, assign: s.assign,
-		left:    func(*ListScheduler, *JobState, bool) { s.due = true },
-		resized: func(*ListScheduler) { s.due = true },
-		state:   s.encode, restore: s.decode,
+		Prepare:  s.prepare, Assign: s.assign,
+		Left:    func(*ListScheduler, *JobState, bool) { s.due = true },
+		Resized: func(*ListScheduler) { s.due = true },
+		State:   s.encode, Restore: s.decode,
 	}
 }
 
@@ -182,6 +182,12 @@ type gpuShare struct {
 	gpus  []int // by type, as many as the job may hold
 }
 
+// shareOf is the job's part of the placement; nil where it has none.
+func shareOf(j *JobState) *gpuShare {
+	x, _ := j.Own.(*gpuShare)
+	return x
+}
+
 // of is the number of GPUs of a type that the job may hold.
 func (g *gpuShare) of(gpuType int) int {
 	if g == nil || gpuType >= len(g.gpus) {
@@ -199,7 +205,7 @@ func (s *sampling) prepare(l *ListScheduler) {
 	free := slices.Clone(l.inService)
 	jobs := s.choose(l, free)
 	for place, j := range jobs {
-		j.share = &gpuShare{place: place, gpus: make([]int, len(l.types))}
+		j.Own = &gpuShare{place: place, gpus: make([]int, len(l.types))}
 	}
 	var fixed, divided []*JobState // by whether one type has all GPUs of a job
 	for _, j := range jobs {
@@ -217,7 +223,7 @@ func (s *sampling) prepare(l *ListScheduler) {
 	for i, j := range divided {
 		if room -= s.leastGPUs(l, j); room < 0 {
 			for _, late := range divided[i:] {
-				late.share = nil
+				late.Own = nil
 			}
 			divided = divided[:i]
 			break
@@ -226,9 +232,9 @@ func (s *sampling) prepare(l *ListScheduler) {
 	counts := s.market(l, divided, free)
 	for i, j := range divided {
 		if counts == nil {
-			j.share = nil
+			j.Own = nil
 		} else {
-			copy(j.share.gpus, counts[i])
+			copy(shareOf(j).gpus, counts[i])
 		}
 	}
 }
@@ -256,7 +262,7 @@ func (s *sampling) choose(l *ListScheduler, inService []int) []*JobState {
 	var jobs []*JobState
 	key := map[*JobState]float64{}
 	for _, j := range l.jobs {
-		j.share = nil
+		j.Own = nil
 		if j.finished || !l.fitsWhenEmpty(j) {
 			continue
 		}
@@ -302,10 +308,10 @@ func (s *sampling) placeFixed(l *ListScheduler, jobs, fixed []*JobState, free []
 			}
 		}
 		if best < 0 {
-			j.share = nil
+			j.Own = nil
 			continue
 		}
-		j.share.gpus[best] = n
+		shareOf(j).gpus[best] = n
 		free[best] -= n
 	}
 }
@@ -358,13 +364,13 @@ func (s *sampling) assign(l *ListScheduler) {
 	for _, j := range l.jobs {
 		switch {
 		case j.ready() == 0:
-		case j.share != nil:
+		case shareOf(j) != nil:
 			placed = append(placed, j)
 		default:
 			others = append(others, j)
 		}
 	}
-	slices.SortFunc(placed, func(a, b *JobState) int { return cmp.Compare(a.share.place, b.share.place) })
+	slices.SortFunc(placed, func(a, b *JobState) int { return cmp.Compare(shareOf(a).place, shareOf(b).place) })
 	waits := false
 	for _, j := range placed {
 		l.openRound(j)
@@ -375,7 +381,7 @@ func (s *sampling) assign(l *ListScheduler) {
 			l.tryStart(j)
 		case !j.spec.Mix:
 			for _, m := range j.modes {
-				if int64(j.share.of(m.gpuType)) == j.width() && l.canUse(j, m, j.spec.Tasks) {
+				if int64(shareOf(j).of(m.gpuType)) == j.width() && l.canUse(j, m, j.spec.Tasks) {
 					l.startOn(j, m, j.spec.Tasks)
 					break
 				}
@@ -397,7 +403,7 @@ func (s *sampling) assign(l *ListScheduler) {
 		}
 	}
 	for _, of := range [][]*JobState{placed, others} {
-		if idle || len(of) > 0 && of[0].share == nil {
+		if idle || len(of) > 0 && shareOf(of[0]) == nil {
 			for _, j := range of {
 				for j.ready() > 0 && l.tryStart(j) {
 				}
@@ -408,7 +414,7 @@ func (s *sampling) assign(l *ListScheduler) {
 
 // sharesAreFree reports whether a gang that mixes types finds the GPUs of its share free.
 func (s *sampling) sharesAreFree(l *ListScheduler, j *JobState) bool {
-	for t, n := range j.share.gpus {
+	for t, n := range shareOf(j).gpus {
 		if len(l.free[t]) < n {
 			return false
 		}
@@ -426,7 +432,7 @@ func (s *sampling) startTasks(l *ListScheduler, j *JobState, beyond bool) {
 	n := j.taskGPUs()
 	slowest := -1
 	for i, m := range j.modes {
-		if j.share.of(m.gpuType) > 0 {
+		if shareOf(j).of(m.gpuType) > 0 {
 			slowest = i
 		}
 	}
@@ -435,7 +441,7 @@ func (s *sampling) startTasks(l *ListScheduler, j *JobState, beyond bool) {
 		if i > slowest && beyond {
 			return
 		}
-		for j.ready() > 0 && (beyond || held[m.gpuType]+n <= j.share.of(m.gpuType)) && l.canUse(j, m, 1) {
+		for j.ready() > 0 && (beyond || held[m.gpuType]+n <= shareOf(j).of(m.gpuType)) && l.canUse(j, m, 1) {
 			// The faster GPUs are busy. They end all tasks that wait in so many turns more.
 			if turns := (j.ready() + faster - 1) / max(1, faster); faster > 0 &&
 				m.durationUs > 0 && m.durationUs >= j.modes[i-1].durationUs*(turns+1) {
@@ -444,7 +450,7 @@ func (s *sampling) startTasks(l *ListScheduler, j *JobState, beyond bool) {
 			l.startOn(j, m, 1)
 			held[m.gpuType] += n
 		}
-		faster += int64(j.share.of(m.gpuType) / n)
+		faster += int64(shareOf(j).of(m.gpuType) / n)
 	}
 }
 
@@ -460,8 +466,8 @@ func (s *sampling) encode(l *ListScheduler) any {
 	out := samplingSnapshot{Due: s.due, Ring: s.ring}
 	for _, j := range l.jobs {
 		var share []int
-		if j.share != nil {
-			share = append([]int{j.share.place}, j.share.gpus...)
+		if shareOf(j) != nil {
+			share = append([]int{shareOf(j).place}, shareOf(j).gpus...)
 		}
 		out.Shares = append(out.Shares, share)
 	}
@@ -487,7 +493,7 @@ func (s *sampling) decode(l *ListScheduler, state json.RawMessage) bool {
 			return false
 		}
 		seen[share[0]] = true
-		l.jobs[i].share = &gpuShare{place: share[0], gpus: share[1:]}
+		l.jobs[i].Own = &gpuShare{place: share[0], gpus: share[1:]}
 	}
 	return true
 }

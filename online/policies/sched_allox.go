@@ -29,11 +29,11 @@ func NewSchedAlloX(cluster *hare.Cluster, sizes JobSizes) *ListScheduler {
 func schedAlloX(rounds map[string]int64) Rule {
 	a := &allox{}
 	r := Rule{
-		Name: "sched_allox", Hold: hare.Rigid, Rounds: rounds, LearnSizes: rounds == nil, plan: a.plan,
+		Name: "sched_allox", Hold: hare.Rigid, Rounds: rounds, LearnSizes: rounds == nil, Plan: a.plan,
 		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.priority },
 	}
 	if rounds == nil {
-		r.plan = a.planFew
+		r.Plan = a.planFew
 	}
 	return r
 }

@@ -85,12 +85,12 @@ func (l *ListScheduler) setupUs(j *JobState, gpuType int, count int64) int64 {
 // loseGPU notes that another job begins on a GPU of the last round of a job, given by its
 // number.
 func (l *ListScheduler) loseGPU(user int) {
-	if l.rule.touched == nil || l.rule.setup.us() == 0 {
+	if l.rule.Touched == nil || l.rule.setup.us() == 0 {
 		return
 	}
 	at, found := slices.BinarySearchFunc(l.jobs, user, func(o *JobState, serial int) int { return o.serial - serial })
 	if found {
-		l.rule.touched(l, l.jobs[at])
+		l.rule.Touched(l, l.jobs[at])
 	}
 }
 

@@ -63,7 +63,7 @@ func (sc SlurmConfig) session() Rule {
 	return Rule{
 		Name: "slurm", Hold: hare.Rigid, Backfill: true, LearnSizes: true,
 		Priority: func(l *ListScheduler, j *JobState) float64 { return sc.priority(l, j, gpus, heaviest) },
-		prepare: func(l *ListScheduler) {
+		Prepare: func(l *ListScheduler) {
 			gpus, heaviest = float64(max(1, l.GPUs())), 1
 			for _, j := range l.jobs {
 				heaviest = max(heaviest, float64(j.spec.WeightMicro))

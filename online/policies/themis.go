@@ -63,7 +63,7 @@ func (cfg ThemisConfig) rule(rounds map[string]int64) (Rule, error) {
 	}
 	t := &themis{lease: timeSlice{cfg.LeaseUs}, bid: 1 - cfg.Fairness}
 	return Rule{
-		Name: "themis", Hold: hare.Gang, Rounds: rounds, LearnSizes: rounds == nil, plan: t.plan, started: t.lease.started,
+		Name: "themis", Hold: hare.Gang, Rounds: rounds, LearnSizes: rounds == nil, Plan: t.plan, Started: t.lease.started,
 		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.priority },
 	}, nil
 }

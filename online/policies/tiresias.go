@@ -76,7 +76,7 @@ func (tc *TiresiasConfig) queues() (Rule, error) {
 			j.queue, j.executedUs, j.waitedUs, j.sinceUs = 0, 0, 0, l.nowUs
 		}
 	}
-	return Rule{Hold: hare.Gang, review: review, thresholdsUs: thresholds}, nil
+	return Rule{Hold: hare.Gang, Review: review, ThresholdsUs: thresholds}, nil
 }
 
 // parseTiresias reads {"thresholds_s": [3600], "knob": 8}.

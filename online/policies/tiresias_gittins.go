@@ -55,7 +55,7 @@ func parseTiresiasGittins(parameters []byte) (Rule, error) {
 		return Rule{}, err
 	}
 	s := &attainedSizes{index: index}
-	r.prepare, r.left, r.state, r.restore = s.prepare, s.left, s.encode, s.decode
+	r.Prepare, r.Left, r.State, r.Restore = s.prepare, s.left, s.encode, s.decode
 	return r, nil
 }
 

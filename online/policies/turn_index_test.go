@@ -188,7 +188,7 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 			Guard: GuardConfig{Off: seed%3 == 0, Kappa: 0.3}, SwitchUs: []int64{-1, 0, 3e5, 2e6}[seed/2%4]}
 		fast, slow := NewRolling(cluster, cfg), NewRolling(cluster, cfg)
 		whole := wholeRolling{rolling: slow.rolling}
-		slow.rule.assign, slow.rule.touched = whole.assign, nil
+		slow.rule.Assign, slow.rule.Touched = whole.assign, nil
 		s := &stream{tb: t, rng: rng, fast: fast.ListScheduler, slow: slow.ListScheduler, left: map[string]int64{}}
 		for i := range 1200 {
 			s.step()

@@ -34,11 +34,11 @@ type waitingGroup struct {
 
 // touch notes that a job may have begun or ceased to wait, or have another priority.
 func (l *ListScheduler) touch(j *JobState) {
-	if l.rule.touched != nil {
-		l.rule.touched(l, j)
+	if l.rule.Touched != nil {
+		l.rule.Touched(l, j)
 	}
 	w := &l.waiting
-	if l.rule.version == nil || w.stale || j.touched {
+	if l.rule.Version == nil || w.stale || j.touched {
 		return
 	}
 	j.touched = true
@@ -52,7 +52,7 @@ func (l *ListScheduler) touch(j *JobState) {
 // since the last call, and O(jobs) where the priorities or the GPUs in service have changed.
 func (l *ListScheduler) updateWaiting() {
 	w := &l.waiting
-	if v := l.rule.version(); w.stale || w.of == nil || w.version != v {
+	if v := l.rule.Version(); w.stale || w.of == nil || w.version != v {
 		*w = waitingJobs{of: map[groupKey]*waitingGroup{}, version: v}
 		for _, j := range l.jobs {
 			j.group, j.touched = nil, false

@@ -20,7 +20,7 @@ func TestWaitingJobsAgainstAll(t *testing.T) {
 				GPUs: []hare.TypeCount{{Type: string(rune('A' + rng.IntN(3))), Count: 1 + rng.IntN(5)}}})
 		}
 		fast, slow := NewHGittins(cluster, HGittinsConfig{}), NewHGittins(cluster, HGittinsConfig{})
-		slow.rule.version = nil
+		slow.rule.Version = nil
 		s := &stream{tb: t, rng: rng, fast: fast, slow: slow, left: map[string]int64{}}
 		for range 1500 {
 			s.step()
