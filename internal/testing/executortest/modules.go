@@ -58,14 +58,14 @@ func Python(t testing.TB) (path string) {
 	if err != nil {
 		t.Skipf("no Python 3.11: %v: %s", err, out)
 	}
-	return filepath.Join(root(t), "worker", "src")
+	return filepath.Join(root(t), "executor", "python", "src")
 }
 
 // Modules writes two round jobs into a directory: line, the example, and slow, which computes the same with tasks that
 // take some milliseconds, and which a Gate holds.
 func Modules(t testing.TB, dir string) {
 	t.Helper()
-	line, err := os.ReadFile(filepath.Join(root(t), "worker", "examples", "line.py"))
+	line, err := os.ReadFile(filepath.Join(root(t), "executor", "python", "examples", "line.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,8 @@ func ExpectLoop(t testing.TB, checkpoints string, n *clusterdoc.NewJob, tasks in
 	}
 	cmd := exec.Command("python3", filepath.Join(root(t), "executor", "worker", "testdata", "loop.py"), n.Directory,
 		module, fmt.Sprint(tasks), fmt.Sprint(n.Seed), fmt.Sprint(n.Rounds))
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(root(t), "worker", "src"), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(root(t), "executor", "python", "src"),
+		"PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
