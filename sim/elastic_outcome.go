@@ -67,7 +67,7 @@ func (ee *elasticEngine) outcome() *ElasticOutcome {
 		o.MeanJCTS, o.WeightedJCTS, o.MeanWaitS = sum/n, weighted/weights, waits/n
 	}
 	slices.Sort(jcts)
-	o.P50S, o.P90S, o.P99S = percentile(jcts, .5), percentile(jcts, .9), percentile(jcts, .99)
+	o.P50S, o.P90S, o.P99S = Percentile(jcts, .5), Percentile(jcts, .9), Percentile(jcts, .99)
 	gpus := 0
 	for _, n := range ee.cluster.Nodes {
 		gpus += n
@@ -100,10 +100,10 @@ func (eo *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics 
 		j, spec := &eo.Jobs[i], &jobs[i]
 		f := JobFigures{
 			ID: j.ID, Weight: spec.Weight, ArrivalS: j.ArrivalS, StartS: j.StartS, EndS: j.EndS,
-			Preemptions: j.Preemptions, Counts: i >= eo.first && i <= eo.last, from: j.ArrivalS, until: eo.TotalS,
+			Preemptions: j.Preemptions, Counts: i >= eo.first && i <= eo.last, FromS: j.ArrivalS, UntilS: eo.TotalS,
 		}
 		if j.EndS >= 0 {
-			f.until, f.JCTS = j.EndS, j.EndS-j.ArrivalS
+			f.UntilS, f.JCTS = j.EndS, j.EndS-j.ArrivalS
 		}
 		if j.StartS >= 0 {
 			f.WaitS = j.StartS - j.ArrivalS
@@ -114,10 +114,10 @@ func (eo *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics 
 			least = leastTimes(spec, k.gpus, perNode)
 			known[k] = least
 		}
-		f.aloneS, f.workS = least[0], least[1]
+		f.AloneS, f.WorkS = least[0], least[1]
 		x.Each = append(x.Each, f)
 	}
-	x.fill(float64(gpus))
+	x.Fill(float64(gpus))
 	return x
 }
 

@@ -37,13 +37,13 @@ type FaultRate struct {
 // maxIdleFaults is the number of faults in a row, for each source, after which a run
 // ends if no task runs and no job is to arrive: the policy then waits for a state that
 // never comes, such as all GPUs of a large cluster in service at once.
-const maxIdleFaults = 1000
+const MaxIdleFaults = 1000
 
 // maxFruitlessFaults is the number of faults in a row, for each source, after which a
 // run ends if no task ended between them (or if each ended a lease before a step): GPUs
 // then fail too often for any task to end. A task that takes six mean times between
 // failures ends within this limit.
-const maxFruitlessFaults = 10 * maxIdleFaults
+const MaxFruitlessFaults = 10 * MaxIdleFaults
 
 // checkFaults returns the GPUs of each fault. It refuses a fault that is not possible,
 // with its entry, GPU and times.
@@ -226,7 +226,7 @@ func (e *engine) changeSource(i int32) error {
 		}
 	}
 	e.idleFaults++
-	if e.fruitlessFaults++; e.running > 0 && e.fruitlessFaults > maxFruitlessFaults*len(e.sources) {
+	if e.fruitlessFaults++; e.running > 0 && e.fruitlessFaults > MaxFruitlessFaults*len(e.sources) {
 		return fmt.Errorf("%w: at %s s, after %d drawn faults in which no task ended: let GPUs fail more rarely",
 			ErrStalled, hare.FormatMicros(e.nowUs), e.fruitlessFaults)
 	}
@@ -237,7 +237,7 @@ func (e *engine) changeSource(i int32) error {
 // drawn faults are to come, while all sources are in service or after very many faults.
 func (e *engine) waitsForFaults() bool {
 	return e.running == 0 && len(e.eventQueue) == len(e.sources) &&
-		(e.sourcesOut == 0 || e.idleFaults > maxIdleFaults*len(e.sources))
+		(e.sourcesOut == 0 || e.idleFaults > MaxIdleFaults*len(e.sources))
 }
 
 // change opens or closes a window of service of a GPU, or begins or ends faults of the

@@ -75,8 +75,8 @@ type JobFigures struct {
 	Dropped                bool
 	Counts                 bool // whether the job is in the window, so that means include it
 
-	from, until   float64 // when the job was in the system, in any unit
-	aloneS, workS float64 // R τ and W
+	FromS, UntilS float64 // when the job was in the system, in any unit
+	AloneS, WorkS float64 // R τ and W
 }
 
 // Window is the numbers of the jobs that count. Last zero means all.
@@ -138,20 +138,20 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 			StartS: float64(j.StartUs) / 1e6, EndS: float64(j.EndUs) / 1e6,
 			JCTS: float64(j.EndUs-m.ReleaseUs) / 1e6, WaitS: float64(j.StartUs-m.ReleaseUs) / 1e6,
 			Counts: o.window.has(number),
-			from:   float64(m.ReleaseUs), until: float64(j.EndUs), aloneS: float64(m.Rounds) * long,
-			workS: float64(m.Rounds) * float64(m.Tasks) * work,
+			FromS:  float64(m.ReleaseUs), UntilS: float64(j.EndUs), AloneS: float64(m.Rounds) * long,
+			WorkS: float64(m.Rounds) * float64(m.Tasks) * work,
 		}
 		if spec := &inst.Jobs[i]; spec.Progress != nil {
 			left, runsS := left(inst, i)
-			f.aloneS = runsS + float64(left)*long
-			f.workS = float64(m.Tasks) * (runsS + float64(left)*work)
+			f.AloneS = runsS + float64(left)*long
+			f.WorkS = float64(m.Tasks) * (runsS + float64(left)*work)
 		}
 		if o.preempted != nil {
 			f.Preemptions = o.preempted[i]
 		}
 		x.Each = append(x.Each, f)
 	}
-	x.fill(float64(mostGPUs(model)))
+	x.Fill(float64(mostGPUs(model)))
 	if o.window.Last == 0 {
 		x.WeightedJCTS = o.Value.Float() // exact
 		x.weigh()
@@ -169,14 +169,14 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 
 // fill computes the figures that follow from the times of the jobs, for a cluster of so
 // many GPUs.
-func (m *Metrics) fill(gpus float64) {
+func (m *Metrics) Fill(gpus float64) {
 	var waits, slows, rhos []float64
 	present := newPresence(m.Each)
 	for i := range m.Each {
 		f := &m.Each[i]
 		if f.EndS >= 0 && !f.Dropped {
-			f.Slowdown = f.JCTS / f.aloneS
-			f.Rho = f.JCTS / max(f.aloneS, present.mean(f.from, f.until)*f.workS/gpus)
+			f.Slowdown = f.JCTS / f.AloneS
+			f.Rho = f.JCTS / max(f.AloneS, present.mean(f.FromS, f.UntilS)*f.WorkS/gpus)
 		}
 		if !f.Counts {
 			continue
@@ -196,8 +196,8 @@ func (m *Metrics) fill(gpus float64) {
 	slices.Sort(waits)
 	slices.Sort(slows)
 	slices.Sort(rhos)
-	m.P50JCTS, m.P90JCTS, m.P99JCTS = percentile(m.JCTsS, .5), percentile(m.JCTsS, .9), percentile(m.JCTsS, .99)
-	m.P99WaitS, m.P99Slowdown, m.WorstRho = percentile(waits, .99), percentile(slows, .99), percentile(rhos, 1)
+	m.P50JCTS, m.P90JCTS, m.P99JCTS = Percentile(m.JCTsS, .5), Percentile(m.JCTsS, .9), Percentile(m.JCTsS, .99)
+	m.P99WaitS, m.P99Slowdown, m.WorstRho = Percentile(waits, .99), Percentile(slows, .99), Percentile(rhos, 1)
 	m.Jain = jain(slows)
 }
 
@@ -287,7 +287,7 @@ type presence struct {
 func newPresence(records []JobFigures) *presence {
 	var in, out []float64
 	for i := range records {
-		in, out = append(in, records[i].from), append(out, records[i].until)
+		in, out = append(in, records[i].FromS), append(out, records[i].UntilS)
 	}
 	slices.Sort(in)
 	slices.Sort(out)
@@ -319,4 +319,12 @@ func (p *presence) mean(from, to float64) float64 {
 func (p *presence) until(t float64) float64 {
 	i, _ := slices.BinarySearch(p.at, t)
 	return p.sum[i]
+}
+
+// percentile is the nearest rank of sorted values.
+func Percentile(sorted []float64, p float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, int(math.Ceil(p*float64(len(sorted))))-1)]
 }

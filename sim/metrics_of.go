@@ -21,8 +21,8 @@ func NewMetrics(jobs []JobTimes, heldS []float64, count []hare.TypeCount) *Metri
 		m.TotalS = max(m.TotalS, j.EndS)
 		m.Each = append(m.Each, JobFigures{
 			ID: j.ID, Weight: j.Weight, ArrivalS: j.ArrivalS, StartS: j.StartS, EndS: j.EndS, JCTS: j.EndS - j.ArrivalS,
-			WaitS: j.StartS - j.ArrivalS, Counts: j.Counts, from: j.ArrivalS, until: j.EndS, aloneS: j.AloneS,
-			workS: j.WorkS,
+			WaitS: j.StartS - j.ArrivalS, Counts: j.Counts, FromS: j.ArrivalS, UntilS: j.EndS, AloneS: j.AloneS,
+			WorkS: j.WorkS,
 		})
 	}
 	gpus, held := 0, 0.
@@ -31,7 +31,7 @@ func NewMetrics(jobs []JobTimes, heldS []float64, count []hare.TypeCount) *Metri
 		held += heldS[k]
 		m.Use = append(m.Use, hare.TypeUse{Type: c.Type, Use: heldS[k] / (m.TotalS * float64(c.Count))})
 	}
-	m.fill(float64(gpus))
+	m.Fill(float64(gpus))
 	m.Utilization = held / (m.TotalS * float64(gpus))
 	return m
 }

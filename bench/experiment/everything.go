@@ -14,7 +14,6 @@ import (
 	"sync"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/leases"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/sim/study"
@@ -282,7 +281,7 @@ func (t *drawnTrace) bounded(info registry.Info) bool {
 		return false
 	}
 	if info.Engine == registry.Lease {
-		if _, forks := info.New(leases.Config{}).(sim.ForkingHoldPolicy); forks {
+		if _, forks := info.New(leases.Config{}).(leases.ForkingHoldPolicy); forks {
 			return false
 		}
 	}

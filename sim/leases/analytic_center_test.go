@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/sim"
 )
 
 // One job may have the share x of a type with one GPU and the share y of a type with three
@@ -27,7 +26,7 @@ func TestCentre(t *testing.T) {
 }
 
 // randomState returns a state with jobs of one to four GPUs, some of which cannot use a type.
-func randomState(seed uint64, jobs int) *sim.LeaseState {
+func randomState(seed uint64, jobs int) *LeaseState {
 	r := rand.New(rand.NewPCG(seed, 3))
 	s := state(1+r.IntN(4), 1+r.IntN(4), 1+r.IntN(4))
 	s.NowS = 1000
@@ -76,7 +75,7 @@ func TestCentreIsOptimal(t *testing.T) {
 	}
 }
 
-func keepsBounds(t *testing.T, s *sim.LeaseState, share []float64) {
+func keepsBounds(t *testing.T, s *LeaseState, share []float64) {
 	t.Helper()
 	used := make([]float64, 3)
 	for i := range s.Jobs {
@@ -142,7 +141,7 @@ func TestDivisionsOfExtremeJobs(t *testing.T) {
 	if testing.Short() {
 		seeds = 10
 	}
-	entities := []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 200},
+	entities := []*LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 200},
 		{Name: "c", Weight: 0.3, FIFO: true}}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -163,7 +162,7 @@ func TestDivisionsOfExtremeJobs(t *testing.T) {
 			j.Entity, j.ArrivalS, j.GPUs = entities[i%3], 1e7*r.Float64(), 1+r.IntN(64)
 			j.StepsLeft, j.Weight = 1+int64(math.Pow(10, 10*r.Float64())), math.Pow(10, 4*r.Float64()-2)
 		}
-		for _, p := range []sim.SharePolicy{
+		for _, p := range []SharePolicy{
 			&gavelFinish{perf: true}, &gavelFinish{}, &gavelWaterFill{perf: true}, &gavelWaterFill{perf: true,
 				entities: true}, &gavelWaterFill{entities: true},
 		} {

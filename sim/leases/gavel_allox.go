@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare/internal/assignment"
-	"github.com/hare-sched/hare/sim"
 )
 
 // gavelAlloX places single-GPU jobs so that the sum of completion times is
@@ -23,9 +22,9 @@ type gavelAlloX struct {
 	match    assignment.Solver
 }
 
-var _ sim.SharePolicy = (*gavelAlloX)(nil)
+var _ SharePolicy = (*gavelAlloX)(nil)
 
-func (ga *gavelAlloX) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
+func (ga *gavelAlloX) LeaseTraits() LeaseTraits { return LeaseTraits{} }
 
 // maxCells limits what is matched at a time: 1 GiB of costs.
 const maxCells = 1 << 27
@@ -34,7 +33,7 @@ const maxCells = 1 << 27
 const noRate = 1e-10
 
 // Shares is O(jobs³ × free GPUs) at worst, with the jobs that wait.
-func (ga *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (ga *gavelAlloX) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
 	free := slices.Clone(s.GPUs)
 	ga.assigned = slices.DeleteFunc(ga.assigned, func(g assigned) bool {
 		_, there := indexOf(s, g.number)
@@ -78,7 +77,7 @@ func (ga *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sh
 }
 
 // assign gives the first job of each free GPU.
-func (ga *gavelAlloX) assign(s *sim.LeaseState, waiting, kinds []int) []assigned {
+func (ga *gavelAlloX) assign(s *LeaseState, waiting, kinds []int) []assigned {
 	if len(waiting) == 0 || len(kinds) == 0 {
 		return nil
 	}

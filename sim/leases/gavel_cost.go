@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/sim"
 )
 
 // GavelPrices are the prices of an hour of a GPU in dollars that Gavel's code (at
@@ -40,13 +39,13 @@ type gavelCost struct {
 	solver lp.Solver
 }
 
-var _ sim.SharePolicy = (*gavelCost)(nil)
+var _ SharePolicy = (*gavelCost)(nil)
 
-func (gc *gavelCost) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
+func (gc *gavelCost) LeaseTraits() LeaseTraits { return LeaseTraits{} }
 
 // Shares solves a program with a column for each job and type; two where
 // deadlines cannot be met.
-func (gc *gavelCost) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (gc *gavelCost) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
 	price, err := pricesOf(s.Types, gc.prices)
 	if err != nil {
 		return err
@@ -70,7 +69,7 @@ func (gc *gavelCost) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 }
 
 // deadlines adds a row a job that has one, and says whether none is due at once.
-func deadlines(b *programBuilder, s *sim.LeaseState) bool {
+func deadlines(b *programBuilder, s *LeaseState) bool {
 	n, ref := len(s.Types), reference(s)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]

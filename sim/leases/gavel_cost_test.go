@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/sim"
 )
 
 // For a dollar, job 0 does 1/0.135, 2/0.43 or 3/0.74 steps, so it takes the K80. Job 1 does
@@ -20,7 +19,7 @@ func TestCost(t *testing.T) {
 	expect(t, "dear K80 and P100", divide(t, p, s).Share, 0, 1, 0, 0, 0, 1)
 	s.Types[1] = "T4"
 	p.prices = nil
-	err := p.Shares(context.Background(), s, &sim.Shares{Share: make([]float64, 6)})
+	err := p.Shares(context.Background(), s, &Shares{Share: make([]float64, 6)})
 	if err == nil || !strings.Contains(err.Error(),
 		`"T4" has no price above 0 for an hour; those with one are K80, P100, V100`) {
 		t.Error(err)
@@ -46,7 +45,7 @@ func TestCostWithDeadlines(t *testing.T) {
 }
 
 func TestPoliciesSayWhatJobsLack(t *testing.T) {
-	j := []sim.LeaseJob{{ID: "a", SLO: 2}, {ID: "b", Entity: &sim.LeaseEntity{Name: "e", Weight: 1}}}
+	j := []LeaseJob{{ID: "a", SLO: 2}, {ID: "b", Entity: &LeaseEntity{Name: "e", Weight: 1}}}
 	for name, want := range map[string]string{
 		"gavel:hierarchical_perf": "an entity for every job, and 1 of 2 have none: " +
 			"give the trace a column entity",

@@ -3,8 +3,6 @@ package leases
 import (
 	"context"
 	"errors"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 // gavelFinish minimises the worst finish-time fairness ρ (Themis, NSDI 2020): a
@@ -32,14 +30,14 @@ type isolated struct {
 	stepsLeft   int64
 }
 
-var _ sim.SharePolicy = (*gavelFinish)(nil)
+var _ SharePolicy = (*gavelFinish)(nil)
 
-func (fin *gavelFinish) LeaseTraits() sim.LeaseTraits {
-	return sim.LeaseTraits{ShuffleTypes: !fin.perf}
+func (fin *gavelFinish) LeaseTraits() LeaseTraits {
+	return LeaseTraits{ShuffleTypes: !fin.perf}
 }
 
 // Shares is O(jobs × types³) a step of analyticCenter, of which there are some tens.
-func (fin *gavelFinish) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (fin *gavelFinish) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
 	rates := ratesOf(s, fin.perf)
 	now := make(map[int]isolated, len(s.Jobs))
 	alone := make([]float64, len(s.Jobs)) // isolated_i
@@ -78,7 +76,7 @@ func (fin *gavelFinish) Shares(ctx context.Context, s *sim.LeaseState, out *sim.
 }
 
 // shareProgramCenter has what every division of time keeps.
-func shareProgramCenter(s *sim.LeaseState) *analyticCenter {
+func shareProgramCenter(s *LeaseState) *analyticCenter {
 	c := &analyticCenter{}
 	for _, w := range s.GPUs {
 		c.gpus = append(c.gpus, max(float64(w), almostNoGPU))

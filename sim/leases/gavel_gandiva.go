@@ -19,12 +19,12 @@ type gavelGandiva struct {
 	pairs [][2]int // numbers of jobs
 }
 
-var _ sim.SharePolicy = (*gavelGandiva)(nil)
+var _ SharePolicy = (*gavelGandiva)(nil)
 
-func (gg *gavelGandiva) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{Pairs: true} }
+func (gg *gavelGandiva) LeaseTraits() LeaseTraits { return LeaseTraits{Pairs: true} }
 
 // Shares is O(jobs × types + jobs × pairs).
-func (gg *gavelGandiva) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (gg *gavelGandiva) Shares(_ context.Context, s *LeaseState, out *Shares) error {
 	gg.pairs = slices.DeleteFunc(gg.pairs, func(pair [2]int) bool {
 		a, here := indexOf(s, pair[0])
 		b, there := indexOf(s, pair[1])
@@ -53,14 +53,14 @@ func (gg *gavelGandiva) Shares(_ context.Context, s *sim.LeaseState, out *sim.Sh
 		b, _ := indexOf(s, pair[1])
 		share := make([]float64, n)
 		equalShare(s, users, s.Jobs[a].GPUs, share)
-		out.Pairs = append(out.Pairs, sim.PairShare{A: a, B: b, Share: share})
+		out.Pairs = append(out.Pairs, PairShare{A: a, B: b, Share: share})
 	}
 	return nil
 }
 
 // pair draws as many couples as there are jobs without a partner; those of equal
 // width become pairs. It gives the jobs that stay alone.
-func (gg *gavelGandiva) pair(s *sim.LeaseState) (alone []int) {
+func (gg *gavelGandiva) pair(s *LeaseState) (alone []int) {
 	for i := range s.Jobs {
 		if !slices.ContainsFunc(gg.pairs, func(pair [2]int) bool {
 			return pair[0] == s.Jobs[i].Number ||
@@ -85,7 +85,7 @@ func (gg *gavelGandiva) pair(s *sim.LeaseState) (alone []int) {
 }
 
 // pays says whether two jobs progress faster by sharing GPUs than by taking turns.
-func pays(s *sim.LeaseState, a, b int) bool {
+func pays(s *LeaseState, a, b int) bool {
 	sum := 0.0
 	for k := range s.Types {
 		x, y := s.PairRates(s.Jobs[a].LeaseJob, s.Jobs[b].LeaseJob, k)

@@ -2,8 +2,6 @@ package leases
 
 import (
 	"context"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 // gavelIsolated gives each of m jobs 1/m of the GPUs of every type: a share of
@@ -14,12 +12,12 @@ import (
 // Source: Gavel (OSDI 2020), its code at commit c4fa400.
 type gavelIsolated struct{}
 
-var _ sim.SharePolicy = gavelIsolated{}
+var _ SharePolicy = gavelIsolated{}
 
-func (gavelIsolated) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{ShuffleTypes: true} }
+func (gavelIsolated) LeaseTraits() LeaseTraits { return LeaseTraits{ShuffleTypes: true} }
 
 // Shares is O(jobs × types).
-func (gavelIsolated) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (gavelIsolated) Shares(_ context.Context, s *LeaseState, out *Shares) error {
 	n := len(s.Types)
 	for i := range s.Jobs {
 		equalShare(s, len(s.Jobs), s.Jobs[i].GPUs, out.Share[i*n:(i+1)*n])
@@ -28,7 +26,7 @@ func (gavelIsolated) Shares(_ context.Context, s *sim.LeaseState, out *sim.Share
 }
 
 // equalShare is the share of one of m users of whole GPUs.
-func equalShare(s *sim.LeaseState, m, gpus int, share []float64) {
+func equalShare(s *LeaseState, m, gpus int, share []float64) {
 	sum := 0.0
 	for k, have := range s.GPUs {
 		share[k] = float64(have) / float64(m) / float64(gpus)

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/sim"
 )
 
 // gavelMaxMin is Gavel's heterogeneity-aware LAS: it maximises the least
@@ -39,13 +38,13 @@ const jobByJob = 32
 // maxKept limits the number of solutions that are kept.
 const maxKept = 4096
 
-var _ sim.SharePolicy = (*gavelMaxMin)(nil)
+var _ SharePolicy = (*gavelMaxMin)(nil)
 
-func (mm *gavelMaxMin) LeaseTraits() sim.LeaseTraits {
-	return sim.LeaseTraits{ShuffleTypes: !mm.perf}
+func (mm *gavelMaxMin) LeaseTraits() LeaseTraits {
+	return LeaseTraits{ShuffleTypes: !mm.perf}
 }
 
-func (mm *gavelMaxMin) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (mm *gavelMaxMin) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
 	if mm.perf && len(s.Jobs) > jobByJob {
 		return mm.byClass(ctx, s, out)
 	}
@@ -71,7 +70,7 @@ func (mm *gavelMaxMin) Shares(ctx context.Context, s *sim.LeaseState, out *sim.S
 	return nil
 }
 
-func (mm *gavelMaxMin) byJob(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (mm *gavelMaxMin) byJob(ctx context.Context, s *LeaseState, out *Shares) error {
 	n := len(s.Types)
 	one := slices.Repeat([]float64{1}, n)
 	b := shareProgram(s)
@@ -92,7 +91,7 @@ func (mm *gavelMaxMin) byJob(ctx context.Context, s *sim.LeaseState, out *sim.Sh
 }
 
 // maxMinRow gives the coefficients of a job's shares in what is maximised.
-func maxMinRow(s *sim.LeaseState, rate []float64, weight float64, gpus int) []float64 {
+func maxMinRow(s *LeaseState, rate []float64, weight float64, gpus int) []float64 {
 	total := 0
 	for _, w := range s.GPUs {
 		total += w
@@ -108,7 +107,7 @@ func maxMinRow(s *sim.LeaseState, rate []float64, weight float64, gpus int) []fl
 	return row
 }
 
-func (mm *gavelMaxMin) byClass(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (mm *gavelMaxMin) byClass(ctx context.Context, s *LeaseState, out *Shares) error {
 	classes, of := classesOf(s)
 	n := len(s.Types)
 	var b programBuilder

@@ -13,21 +13,21 @@ import (
 )
 
 // state returns a state of jobs on a cluster of K80, P100 and V100 GPUs.
-func state(k80, p100, v100 int, jobs ...sim.LeaseView) *sim.LeaseState {
+func state(k80, p100, v100 int, jobs ...LeaseView) *LeaseState {
 	for i := range jobs {
 		jobs[i].Number = i
 	}
-	return &sim.LeaseState{Types: []string{"K80", "P100", "V100"}, GPUs: []int{k80, p100, v100}, Jobs: jobs}
+	return &LeaseState{Types: []string{"K80", "P100", "V100"}, GPUs: []int{k80, p100, v100}, Jobs: jobs}
 }
 
-func job(gpus int, weight float64, steps int64, rate ...float64) sim.LeaseView {
-	return sim.LeaseView{LeaseJob: &sim.LeaseJob{ID: fmt.Sprint(rate), Weight: weight, GPUs: gpus, Steps: steps,
+func job(gpus int, weight float64, steps int64, rate ...float64) LeaseView {
+	return LeaseView{LeaseJob: &LeaseJob{ID: fmt.Sprint(rate), Weight: weight, GPUs: gpus, Steps: steps,
 		Rate: rate}, StepsLeft: steps}
 }
 
-func divide(t *testing.T, p sim.SharePolicy, s *sim.LeaseState) *sim.Shares {
+func divide(t *testing.T, p SharePolicy, s *LeaseState) *Shares {
 	t.Helper()
-	out := &sim.Shares{Share: make([]float64, len(s.Types)*len(s.Jobs))}
+	out := &Shares{Share: make([]float64, len(s.Types)*len(s.Jobs))}
 	if err := p.Shares(context.Background(), s, out); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestMaxMinPerf(t *testing.T) {
 	y := (1.6 - 1/1.5) / (1/1.5 + 1.2)
 	want := []float64{1 - y, y, y, 1 - y}
 	expect(t, "by job", divide(t, &gavelMaxMin{perf: true, solver: &lp.Simplex{}}, s).Share, want...)
-	out := &sim.Shares{Share: make([]float64, 4)}
+	out := &Shares{Share: make([]float64, 4)}
 	if err := (&gavelMaxMin{}).byClass(context.Background(), s, out); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestMaxMinPerf(t *testing.T) {
 // weight 2 gets twice as much as the others, but at most a whole GPU.
 func TestMaxMinPlain(t *testing.T) {
 	for name, f := range map[string]struct {
-		s    *sim.LeaseState
+		s    *LeaseState
 		want []float64 // the sum of shares by job
 	}{
 		"equal": {state(1, 0, 1, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)),
@@ -176,7 +176,7 @@ func TestAlloX(t *testing.T) {
 	s = state(1, 0, 1, job(1, 1, 100, 0.05, 0, 1), job(1, 1, 110, 0.05, 0, 1))
 	expect(t, "allox, types", divide(t, &gavelAlloX{}, s).Share, 0, 0, 1, 0, 0, 0)
 	s = state(1, 0, 0, job(2, 1, 1, 1, 1, 1))
-	if err := p.Shares(context.Background(), s, &sim.Shares{Share: make([]float64, 3)}); err == nil ||
+	if err := p.Shares(context.Background(), s, &Shares{Share: make([]float64, 3)}); err == nil ||
 		!strings.Contains(err.Error(), "one GPU only") {
 		t.Error(err)
 	}
@@ -188,7 +188,7 @@ func TestGandiva(t *testing.T) {
 	p := &gavelGandiva{draws: sim.NewTwister(0)}
 	s := state(0, 0, 2, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1))
 	rate := 0.6
-	s.PairRates = func(_, _ *sim.LeaseJob, _ int) (float64, float64) { return rate, rate }
+	s.PairRates = func(_, _ *LeaseJob, _ int) (float64, float64) { return rate, rate }
 	if out := divide(t, p, s); len(out.Pairs) != 0 {
 		t.Error("jobs that fit are paired")
 	}
@@ -215,11 +215,11 @@ func TestGandiva(t *testing.T) {
 // A state whose matching would need too much memory is refused, and a search ends with its
 // context.
 func TestAlloXIsBounded(t *testing.T) {
-	jobs := make([]sim.LeaseView, 4000)
+	jobs := make([]LeaseView, 4000)
 	for i := range jobs {
 		jobs[i] = job(1, 1, 1, 1, 1, 1)
 	}
-	out := &sim.Shares{Share: make([]float64, 3*len(jobs))}
+	out := &Shares{Share: make([]float64, 3*len(jobs))}
 	if err := (&gavelAlloX{}).Shares(t.Context(), state(3, 3, 3, jobs...), out); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/sim"
 )
 
 // gavelThroughput maximises Σ_i Σ_k r_ik x_ik, the steps a second of all jobs
@@ -13,12 +12,12 @@ import (
 // Source: Gavel (OSDI 2020), its code at commit c4fa400, without costs and SLOs.
 type gavelThroughput struct{ solver lp.Solver }
 
-var _ sim.SharePolicy = (*gavelThroughput)(nil)
+var _ SharePolicy = (*gavelThroughput)(nil)
 
-func (gt *gavelThroughput) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
+func (gt *gavelThroughput) LeaseTraits() LeaseTraits { return LeaseTraits{} }
 
 // Shares solves a program with a column for each job and type.
-func (gt *gavelThroughput) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (gt *gavelThroughput) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
 	b := shareProgram(s)
 	n := len(s.Types)
 	for i := range s.Jobs {

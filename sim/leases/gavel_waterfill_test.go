@@ -7,8 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 // Job 0 can only use the K80, and jobs 1 and 2 can only use the V100. The greatest least share
@@ -36,18 +34,18 @@ func TestWaterFilling(t *testing.T) {
 // a, with weight 1, and b's second job, with weight 3. The shares are 1/12 + 1/24, 3/12 + 3/24, 1
 // and 1/2.
 func TestHierarchical(t *testing.T) {
-	a, b := &sim.LeaseEntity{Name: "a", Weight: 1}, &sim.LeaseEntity{Name: "b", Weight: 3, FIFO: true}
+	a, b := &LeaseEntity{Name: "a", Weight: 1}, &LeaseEntity{Name: "b", Weight: 3, FIFO: true}
 	for gpus, want := range map[int][]float64{1: {1. / 16, 3. / 16, 3. / 4, 0}, 2: {1. / 8, 3. / 8, 1, 1. / 2}} {
 		s := state(0, 0, gpus, job(1, 1, 9, 0, 0, 1), job(1, 3, 9, 0, 0, 1), job(1, 1, 9, 0, 0, 1),
 			job(1, 1, 9, 0, 0, 1))
-		for i, e := range []*sim.LeaseEntity{a, a, b, b} {
+		for i, e := range []*LeaseEntity{a, a, b, b} {
 			s.Jobs[i].Entity = e
 		}
 		share := divide(t, &gavelWaterFill{perf: true, entities: true}, s).Share
 		near(t, "hierarchical", []float64{share[2], share[5], share[8], share[11]}, want...)
 	}
 	s := state(0, 0, 1, job(1, 1, 9, 0, 0, 1))
-	err := (&gavelWaterFill{entities: true}).Shares(context.Background(), s, &sim.Shares{Share: make([]float64, 3)})
+	err := (&gavelWaterFill{entities: true}).Shares(context.Background(), s, &Shares{Share: make([]float64, 3)})
 	if err == nil || !strings.Contains(err.Error(), "belongs to no entity") {
 		t.Error(err)
 	}
@@ -83,7 +81,7 @@ func TestWaterFillingAgreesWithGavel(t *testing.T) {
 	if err := json.Unmarshal(text, &states); err != nil {
 		t.Fatal(err)
 	}
-	entities := []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 3, FIFO: true}}
+	entities := []*LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 3, FIFO: true}}
 	for n, x := range states {
 		s := state(x.GPUs, x.GPUs, x.GPUs)
 		for i := range x.Rates {

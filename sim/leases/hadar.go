@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 // HadarConfig holds the choices that the paper of Hadar leaves open. The zero value is the
@@ -99,7 +97,7 @@ type hadar struct {
 	cells   []hadarCell
 }
 
-var _ sim.MixedHoldPolicy = (*hadar)(nil)
+var _ MixedHoldPolicy = (*hadar)(nil)
 
 func newHadar(cfg HadarConfig) *hadar {
 	if cfg.Utility == "" {
@@ -137,7 +135,7 @@ type hadarClass struct {
 // hadarJob is a job in the order of choice.
 type hadarJob struct {
 	at      int // index into LeaseState.Jobs
-	view    *sim.LeaseView
+	view    *LeaseView
 	density float64 // greatest utility of a GPU
 	byRate  []int   // types with a rate, by falling rate
 }
@@ -146,7 +144,7 @@ type hadarJob struct {
 type hadarTake struct{ class, given, units int }
 
 // Hold is sim.HoldPolicy.
-func (ha *hadar) Hold(ctx context.Context, s *sim.LeaseState, previous []sim.Hold) ([]sim.Hold, error) {
+func (ha *hadar) Hold(ctx context.Context, s *LeaseState, previous []Hold) ([]Hold, error) {
 	if err := ha.cfg.Check(); err != nil {
 		return nil, err
 	}
@@ -163,9 +161,9 @@ func (ha *hadar) Hold(ctx context.Context, s *sim.LeaseState, previous []sim.Hol
 }
 
 // readNodes sorts the nodes with GPUs in service into classes.
-func (ha *hadar) readNodes(s *sim.LeaseState) {
+func (ha *hadar) readNodes(s *LeaseState) {
 	ha.nodes, ha.classes = ha.nodes[:0], ha.classes[:0]
-	cluster := sim.LeaseCluster{Types: s.Types, GPUs: s.GPUs, NodeSize: s.NodeSize}
+	cluster := LeaseCluster{Types: s.Types, GPUs: s.GPUs, NodeSize: s.NodeSize}
 	first, out := int32(0), s.Out
 	for k, gpus := range s.GPUs {
 		size := cluster.GPUsPerNode(k)
@@ -197,7 +195,7 @@ func (ha *hadar) readNodes(s *sim.LeaseState) {
 }
 
 // readJobs computes utilities and prices, and sorts the jobs in the order of choice.
-func (ha *hadar) readJobs(s *sim.LeaseState) {
+func (ha *hadar) readJobs(s *LeaseState) {
 	most, least := make([]float64, len(s.Types)), make([]float64, len(s.Types))
 	ha.queue, ha.now = ha.queue[:0], s.NowS
 	for i := range s.Jobs {
@@ -237,7 +235,7 @@ func (ha *hadar) readJobs(s *sim.LeaseState) {
 }
 
 // utility is the worth of a job at a rate above 0.
-func (ha *hadar) utility(j *sim.LeaseView, rate float64) float64 {
+func (ha *hadar) utility(j *LeaseView, rate float64) float64 {
 	left, fastest := float64(j.StepsLeft)/rate, slices.Max(j.Rate)
 	switch ha.cfg.Utility {
 	case InverseRemaining:

@@ -3,8 +3,6 @@ package leases
 import (
 	"cmp"
 	"slices"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 // hadarPiece is the GPUs of a chosen job on a node.
@@ -18,14 +16,14 @@ type hadarFill struct {
 
 // place gives the chosen jobs their GPUs: of nodes of a class, the one that already ran most of
 // what the node is to run, and on the node the GPUs that a job holds.
-func (ha *hadar) place(chosen []hadarChoice, previous []sim.Hold) []sim.Hold {
+func (ha *hadar) place(chosen []hadarChoice, previous []Hold) []Hold {
 	fills, byClass := ha.fill(chosen)
 	held := map[int][]int32{}
 	for _, h := range previous {
 		held[h.Job] = h.GPUs
 	}
 	nodeOf := ha.match(chosen, fills, byClass, held)
-	holds := make([]sim.Hold, len(chosen))
+	holds := make([]Hold, len(chosen))
 	for i, c := range chosen {
 		holds[i].Job = ha.queue[c.job].at
 	}
@@ -52,7 +50,7 @@ func (ha *hadar) place(chosen []hadarChoice, previous []sim.Hold) []sim.Hold {
 	for i := range holds {
 		slices.Sort(holds[i].GPUs)
 	}
-	slices.SortFunc(holds, func(a, b sim.Hold) int { return cmp.Compare(a.Job, b.Job) })
+	slices.SortFunc(holds, func(a, b Hold) int { return cmp.Compare(a.Job, b.Job) })
 	return holds
 }
 

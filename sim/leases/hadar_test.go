@@ -6,20 +6,18 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 // hadarRound is a random round.
-func hadarRound(r *rand.Rand, most, nodes int) *sim.LeaseState {
-	s := &sim.LeaseState{NowS: 100, Types: []string{"K80", "P100", "V100"}}
+func hadarRound(r *rand.Rand, most, nodes int) *LeaseState {
+	s := &LeaseState{NowS: 100, Types: []string{"K80", "P100", "V100"}}
 	for range s.Types {
 		size := 1 + r.IntN(3)
 		s.NodeSize = append(s.NodeSize, size)
 		s.GPUs = append(s.GPUs, 1+r.IntN(size*nodes))
 	}
 	for i := range 1 + r.IntN(most) {
-		j := &sim.LeaseJob{ID: fmt.Sprint(i), ArrivalS: 100 * r.Float64(), Weight: 1 + r.Float64(), GPUs: 1 + r.IntN(4),
+		j := &LeaseJob{ID: fmt.Sprint(i), ArrivalS: 100 * r.Float64(), Weight: 1 + r.Float64(), GPUs: 1 + r.IntN(4),
 			Steps: 1000}
 		for k := range s.Types {
 			rate := float64(1+k) * (0.5 + r.Float64())
@@ -32,14 +30,14 @@ func hadarRound(r *rand.Rand, most, nodes int) *sim.LeaseState {
 		if slices.Max(j.Rate) == 0 {
 			j.Rate[0], j.SpreadRate[0] = 1, 0.5
 		}
-		s.Jobs = append(s.Jobs, sim.LeaseView{LeaseJob: j, Number: i, StepsLeft: 1 + r.Int64N(1000)})
+		s.Jobs = append(s.Jobs, LeaseView{LeaseJob: j, Number: i, StepsLeft: 1 + r.Int64N(1000)})
 	}
 	return s
 }
 
 // allocations calls visit with every way to give a job GPUs of the nodes that have free ones;
 // use is the number of GPUs by node.
-func allocations(s *sim.LeaseState, j *sim.LeaseJob, kinds, free []int, visit func(use []int, rate float64)) {
+func allocations(s *LeaseState, j *LeaseJob, kinds, free []int, visit func(use []int, rate float64)) {
 	use := make([]int, len(free))
 	var try func(n, left int)
 	try = func(n, left int) {
@@ -69,7 +67,7 @@ func allocations(s *sim.LeaseState, j *sim.LeaseJob, kinds, free []int, visit fu
 }
 
 // utilityOf is the default utility, written anew.
-func utilityOf(s *sim.LeaseState, j *sim.LeaseView, rate float64) float64 {
+func utilityOf(s *LeaseState, j *LeaseView, rate float64) float64 {
 	return j.Weight / (s.NowS + float64(j.StepsLeft)/rate - j.ArrivalS)
 }
 
@@ -233,7 +231,7 @@ func TestHadarWeakDuality(t *testing.T) {
 
 // Exchanges never lower the sum of utilities, and find more in some rounds.
 func TestHadarExchanges(t *testing.T) {
-	worth := func(ha *hadar, s *sim.LeaseState) float64 {
+	worth := func(ha *hadar, s *LeaseState) float64 {
 		ha.readNodes(s)
 		ha.readJobs(s)
 		chosen, err := ha.choose(t.Context())
@@ -277,10 +275,10 @@ func TestHadarExchanges(t *testing.T) {
 // of the other node; both second GPUs cost all that c is worth, so c takes one only if GPUs
 // are not to idle.
 func TestHadarByHand(t *testing.T) {
-	s := &sim.LeaseState{NowS: 0, Types: []string{"V100"}, GPUs: []int{4}, NodeSize: []int{2}}
+	s := &LeaseState{NowS: 0, Types: []string{"V100"}, GPUs: []int{4}, NodeSize: []int{2}}
 	for i, left := range []int64{40, 10, 20} {
-		j := &sim.LeaseJob{ID: string("cab"[i]), Weight: 1, GPUs: 1, Steps: left, Rate: []float64{1}}
-		s.Jobs = append(s.Jobs, sim.LeaseView{LeaseJob: j, Number: i, StepsLeft: left})
+		j := &LeaseJob{ID: string("cab"[i]), Weight: 1, GPUs: 1, Steps: left, Rate: []float64{1}}
+		s.Jobs = append(s.Jobs, LeaseView{LeaseJob: j, Number: i, StepsLeft: left})
 	}
 	for _, x := range []struct {
 		cfg  HadarConfig
@@ -304,7 +302,7 @@ func TestHadarByHand(t *testing.T) {
 		}
 	}
 	// Jobs that hold GPUs keep them, wherever they are.
-	held := []sim.Hold{{Job: 0, GPUs: []int32{0}}, {Job: 1, GPUs: []int32{1}}, {Job: 2, GPUs: []int32{3}}}
+	held := []Hold{{Job: 0, GPUs: []int32{0}}, {Job: 1, GPUs: []int32{1}}, {Job: 2, GPUs: []int32{3}}}
 	holds, err := newHadar(HadarConfig{}).Hold(t.Context(), s, held)
 	if got, want := fmt.Sprint(holds), fmt.Sprint(held); err != nil || got != want {
 		t.Errorf("%s, %v; want %s", got, err, want)
@@ -315,7 +313,7 @@ func TestHadarByHand(t *testing.T) {
 // and 1 on one node and 2 and 1 on several, it prefers a node of slow GPUs at rate 1 to several
 // at rate 1, and two nodes of fast ones at rate 2 to one of slow ones.
 func TestHadarMixesAndSpreads(t *testing.T) {
-	job := &sim.LeaseJob{ID: "a", Weight: 1, GPUs: 4, Steps: 100, Rate: []float64{1, 4}, SpreadRate: []float64{1, 2}}
+	job := &LeaseJob{ID: "a", Weight: 1, GPUs: 4, Steps: 100, Rate: []float64{1, 4}, SpreadRate: []float64{1, 2}}
 	for _, x := range []struct {
 		name       string
 		gpus, size []int
@@ -329,8 +327,8 @@ func TestHadarMixesAndSpreads(t *testing.T) {
 		{"one fast node", []int{4, 4}, []int{4, 4}, HadarConfig{}, "[{0 [4 5 6 7] 0}]"},
 		{"slow node", []int{4, 2}, []int{4, 2}, HadarConfig{}, "[{0 [0 1 2 3] 0}]"},
 	} {
-		s := &sim.LeaseState{Types: []string{"K80", "V100"}, GPUs: x.gpus, NodeSize: x.size,
-			Jobs: []sim.LeaseView{{LeaseJob: job, StepsLeft: 100}}}
+		s := &LeaseState{Types: []string{"K80", "V100"}, GPUs: x.gpus, NodeSize: x.size,
+			Jobs: []LeaseView{{LeaseJob: job, StepsLeft: 100}}}
 		holds, err := newHadar(x.cfg).Hold(t.Context(), s, nil)
 		if got := fmt.Sprint(holds); err != nil || got != x.want {
 			t.Errorf("%s: %s, %v; want %s", x.name, got, err, x.want)
@@ -352,8 +350,8 @@ func TestHadarEndsAllJobs(t *testing.T) {
 		for seed := range seeds {
 			r := rand.New(rand.NewPCG(seed, 3))
 			s := hadarRound(r, 12, 4)
-			c := sim.LeaseCluster{Types: s.Types, GPUs: s.GPUs, NodeSize: s.NodeSize}
-			var jobs []sim.LeaseJob
+			c := LeaseCluster{Types: s.Types, GPUs: s.GPUs, NodeSize: s.NodeSize}
+			var jobs []LeaseJob
 			for i := range s.Jobs {
 				j := *s.Jobs[i].LeaseJob
 				j.ArrivalS = float64(i) * 400
@@ -362,13 +360,13 @@ func TestHadarEndsAllJobs(t *testing.T) {
 				j.SpreadRate[slices.Index(s.GPUs, slices.Max(s.GPUs))] = 1
 				jobs = append(jobs, j)
 			}
-			engine := sim.LeaseConfig{Seed: seed, RestartS: 5}
+			engine := LeaseConfig{Seed: seed, RestartS: 5}
 			if seed%2 == 1 {
-				engine.FaultRate = sim.LeaseFaultRate{MeanS: 3000, RepairS: 400}
+				engine.FaultRate = LeaseFaultRate{MeanS: 3000, RepairS: 400}
 			}
 			var before string
 			for range 2 {
-				o, err := sim.RunLeases(t.Context(), "hadar", c, jobs, newHadar(cfg), engine)
+				o, err := RunLeases(t.Context(), "hadar", c, jobs, newHadar(cfg), engine)
 				if err != nil {
 					t.Fatalf("%+v, seed %d: %v", cfg, seed, err)
 				}
@@ -388,7 +386,7 @@ func TestHadarEndsAllJobs(t *testing.T) {
 }
 
 func TestHadarRefusesSettings(t *testing.T) {
-	s := &sim.LeaseState{}
+	s := &LeaseState{}
 	for _, cfg := range []HadarConfig{
 		{Utility: "x"}, {Eta: 0.2}, {Eta: -1}, {Eta: math.NaN()}, {Eta: math.Inf(1)}, {Beam: -1}, {Beam: 10_001},
 	} {
@@ -403,17 +401,17 @@ func BenchmarkHadarRound(b *testing.B) {
 	for _, beam := range []int{1, 4, 16} {
 		b.Run(fmt.Sprint("beam-", beam), func(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 4))
-			s := &sim.LeaseState{NowS: 100, Types: []string{"K80", "P100", "V100"}, GPUs: []int{340, 340, 344},
+			s := &LeaseState{NowS: 100, Types: []string{"K80", "P100", "V100"}, GPUs: []int{340, 340, 344},
 				NodeSize: []int{4, 4, 4}}
 			for i := range 2000 {
 				v := 1 + 3*r.Float64()
-				j := &sim.LeaseJob{ArrivalS: 100 * r.Float64(), Weight: 1, GPUs: []int{1, 1, 1, 2, 4, 8}[r.IntN(6)],
+				j := &LeaseJob{ArrivalS: 100 * r.Float64(), Weight: 1, GPUs: []int{1, 1, 1, 2, 4, 8}[r.IntN(6)],
 					Steps: 100_000, Rate: []float64{1, v, v * (1 + r.Float64())}}
 				j.SpreadRate = []float64{0.5, v / 2, v / 3}
-				s.Jobs = append(s.Jobs, sim.LeaseView{LeaseJob: j, Number: i, StepsLeft: 1 + r.Int64N(100_000)})
+				s.Jobs = append(s.Jobs, LeaseView{LeaseJob: j, Number: i, StepsLeft: 1 + r.Int64N(100_000)})
 			}
 			ha := newHadar(HadarConfig{Beam: beam})
-			var holds []sim.Hold
+			var holds []Hold
 			for b.Loop() {
 				var err error
 				if holds, err = ha.Hold(b.Context(), s, holds); err != nil {

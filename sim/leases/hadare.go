@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 // HadarEConfig holds the choices that the paper of HadarE leaves open. The zero value is the default;
@@ -53,7 +51,7 @@ type hadarE struct {
 	*hadar
 }
 
-var _ sim.ForkingHoldPolicy = (*hadarE)(nil)
+var _ ForkingHoldPolicy = (*hadarE)(nil)
 
 func newHadarE(cfg HadarEConfig) *hadarE { return &hadarE{cfg, newHadar(cfg.Hadar)} }
 
@@ -61,7 +59,7 @@ func newHadarE(cfg HadarEConfig) *hadarE { return &hadarE{cfg, newHadar(cfg.Hada
 func (*hadarE) ForksJobs() {}
 
 // Hold is sim.HoldPolicy.
-func (he *hadarE) Hold(ctx context.Context, s *sim.LeaseState, previous []sim.Hold) ([]sim.Hold, error) {
+func (he *hadarE) Hold(ctx context.Context, s *LeaseState, previous []Hold) ([]Hold, error) {
 	if err := he.cfg.Check(); err != nil {
 		return nil, err
 	}
@@ -80,15 +78,15 @@ func (he *hadarE) Hold(ctx context.Context, s *sim.LeaseState, previous []sim.Ho
 
 // forkedJob is a job with a hold on one node.
 type forkedJob struct {
-	view *sim.LeaseView
-	hold *sim.Hold
+	view *LeaseView
+	hold *Hold
 	rate float64 // the sum of those of its copies
 	on   []int   // nodes with a copy
 	was  []int32 // the GPUs that it held before
 }
 
 // addCopies gives the GPUs that no hold has to further copies of the jobs of the holds.
-func (he *hadarE) addCopies(s *sim.LeaseState, holds, previous []sim.Hold) []sim.Hold {
+func (he *hadarE) addCopies(s *LeaseState, holds, previous []Hold) []Hold {
 	nodeOf := map[int32]int{}
 	free := make([][]int32, len(he.nodes))
 	for n := range he.nodes {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/sim"
 )
 
 var inf = math.Inf(1)
@@ -55,7 +54,7 @@ func (pb *programBuilder) solve(ctx context.Context, solver lp.Solver, share []f
 // a row a job, then what a policy adds. It is the form in which the published
 // figures of data/peer_reference_results.csv came about, which HiGHS then gives
 // to the last digit, with Gavel's rates unrounded (docs/use/policies.md).
-func shareProgram(s *sim.LeaseState) *programBuilder {
+func shareProgram(s *LeaseState) *programBuilder {
 	b := &programBuilder{}
 	n := len(s.Types)
 	for c := range n * len(s.Jobs) {
@@ -81,13 +80,13 @@ func shareProgram(s *sim.LeaseState) *programBuilder {
 
 // class is a set of jobs that a policy cannot tell apart.
 type class struct {
-	first *sim.LeaseJob
+	first *LeaseJob
 	jobs  int
 }
 
 // classesOf groups jobs of equal rates, GPUs and weight; of is the class of each
 // job. Time is O(jobs × classes × types).
-func classesOf(s *sim.LeaseState) (classes []class, of []int) {
+func classesOf(s *LeaseState) (classes []class, of []int) {
 	of = make([]int, len(s.Jobs))
 	for i := range s.Jobs {
 		j := s.Jobs[i].LeaseJob

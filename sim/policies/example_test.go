@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/leases"
 	registry "github.com/hare-sched/hare/sim/policies"
 )
@@ -12,11 +11,11 @@ import (
 // ShortestFirst gives whole types to the jobs with the least time left.
 type ShortestFirst struct{}
 
-var _ sim.SharePolicy = ShortestFirst{}
+var _ leases.SharePolicy = ShortestFirst{}
 
-func (ShortestFirst) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
+func (ShortestFirst) LeaseTraits() leases.LeaseTraits { return leases.LeaseTraits{} }
 
-func (ShortestFirst) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (ShortestFirst) Shares(_ context.Context, s *leases.LeaseState, out *leases.Shares) error {
 	free := append([]int(nil), s.GPUs...)
 	done := make([]bool, len(s.Jobs))
 	for {
@@ -42,19 +41,19 @@ func (ShortestFirst) Shares(_ context.Context, s *sim.LeaseState, out *sim.Share
 
 // The example compares a policy of one's own with a policy of the registry.
 func Example() {
-	jobs := []sim.LeaseJob{
+	jobs := []leases.LeaseJob{
 		{ID: "long", Weight: 1, GPUs: 1, Steps: 4000, Rate: []float64{1, 4}},
 		{ID: "short", Weight: 1, GPUs: 1, Steps: 1000, Rate: []float64{1, 5}},
 	}
-	cluster := sim.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{1, 1}}
+	cluster := leases.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{1, 1}}
 	fifo, err := registry.Find("gavel:fifo_perf")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, p := range []any{ShortestFirst{}, fifo.New(leases.Config{})} {
-		o, err := sim.RunLeases(context.Background(), fmt.Sprintf("%T", p), cluster, jobs, p,
-			sim.LeaseConfig{ResetS: -1})
+		o, err := leases.RunLeases(context.Background(), fmt.Sprintf("%T", p), cluster, jobs, p,
+			leases.LeaseConfig{ResetS: -1})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -48,7 +48,7 @@ func TestFindNamesTheNearest(t *testing.T) {
 		}
 		engine := registry.Task
 		switch p.New(leases.Config{}).(type) {
-		case sim.SharePolicy, sim.HoldPolicy:
+		case leases.SharePolicy, leases.HoldPolicy:
 			engine = registry.Lease
 		case sim.ElasticPolicy:
 			engine = registry.Elastic

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
@@ -61,8 +62,8 @@ func (rq *request) disturbTasks(cfg *sim.Config, seed uint64) error {
 
 // disturbLeases configures the lease engine, which numbers the GPUs of a type across all
 // nodes of the cluster.
-func (rq *request) disturbLeases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
-	cfg.FaultRate = sim.LeaseFaultRate{MeanS: seconds(rq.FaultRate.GPUMeanUs),
+func (rq *request) disturbLeases(cfg *leases.LeaseConfig, cluster *hare.Cluster) error {
+	cfg.FaultRate = leases.LeaseFaultRate{MeanS: seconds(rq.FaultRate.GPUMeanUs),
 		RepairS: seconds(rq.FaultRate.GPURepairUs)}
 	if len(rq.Faults) == 0 {
 		return nil
@@ -96,7 +97,7 @@ func (rq *request) disturbLeases(cfg *sim.LeaseConfig, cluster *hare.Cluster) er
 			until = float64(f.UntilUs) / 1e6
 		}
 		for _, place := range places[who] {
-			cfg.Faults = append(cfg.Faults, sim.LeaseFault{GPU: place, FromS: float64(f.FromUs) / 1e6, UntilS: until})
+			cfg.Faults = append(cfg.Faults, leases.LeaseFault{GPU: place, FromS: float64(f.FromUs) / 1e6, UntilS: until})
 		}
 	}
 	return nil

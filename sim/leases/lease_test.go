@@ -1,4 +1,4 @@
-package sim_test
+package leases_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
 )
 
 // sharer is a policy whose shares are a function of the job's number.
@@ -20,9 +21,9 @@ type sharer struct {
 	calls *[]float64 // the times of the calls
 }
 
-func (sharer) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
+func (sharer) LeaseTraits() leases.LeaseTraits { return leases.LeaseTraits{} }
 
-func (sh sharer) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (sh sharer) Shares(_ context.Context, s *leases.LeaseState, out *leases.Shares) error {
 	if sh.calls != nil {
 		*sh.calls = append(*sh.calls, s.NowS)
 	}
@@ -38,24 +39,32 @@ func equally(x float64) sharer {
 	return sharer{share: func(int) []float64 { return []float64{x} }}
 }
 
-func one(gpus int) sim.LeaseCluster {
-	return sim.LeaseCluster{Types: []string{"V100"}, GPUs: []int{gpus}}
+// seeds returns the number of random instances for a test, which is smaller in short tests.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
 }
 
-func leaseJob(id string, arrivalS float64, gpus int, steps int64, rate ...float64) sim.LeaseJob {
-	return sim.LeaseJob{ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: gpus, Steps: steps, Rate: rate}
+func one(gpus int) leases.LeaseCluster {
+	return leases.LeaseCluster{Types: []string{"V100"}, GPUs: []int{gpus}}
 }
 
-func lend(t *testing.T, c sim.LeaseCluster, jobs []sim.LeaseJob, policy any, cfg sim.LeaseConfig) *sim.LeaseOutcome {
+func leaseJob(id string, arrivalS float64, gpus int, steps int64, rate ...float64) leases.LeaseJob {
+	return leases.LeaseJob{ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: gpus, Steps: steps, Rate: rate}
+}
+
+func lend(t *testing.T, c leases.LeaseCluster, jobs []leases.LeaseJob, policy any, cfg leases.LeaseConfig) *leases.LeaseOutcome {
 	t.Helper()
-	o, err := sim.RunLeases(context.Background(), "test", c, jobs, policy, cfg)
+	o, err := leases.RunLeases(context.Background(), "test", c, jobs, policy, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-func near(t *testing.T, what string, got, want float64) {
+func nearly(t *testing.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9*(1+math.Abs(want)) {
 		t.Errorf("%s %v, by hand %v", what, got, want)
@@ -67,41 +76,41 @@ func near(t *testing.T, what string, got, want float64) {
 // job has 180 + 360 s of counted time and the other 180 s, so the other job runs, and its 100
 // steps end the round at 460. In round 3 the first job does its other 40 steps, until 500.
 func TestLeasesTakeTurns(t *testing.T) {
-	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
-	o := lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{})
-	near(t, "end of b", o.Jobs[1].EndS, 460)
-	near(t, "end of a", o.Jobs[0].EndS, 500)
-	near(t, "mean JCT", o.MeanJCTS, 480)
-	near(t, "mean wait", o.MeanWaitS, 180)
-	near(t, "total", o.TotalS, 500)
-	near(t, "utilization", o.Utilization, 1)
+	jobs := []leases.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
+	o := lend(t, one(1), jobs, equally(0.5), leases.LeaseConfig{})
+	nearly(t, "end of b", o.Jobs[1].EndS, 460)
+	nearly(t, "end of a", o.Jobs[0].EndS, 500)
+	nearly(t, "mean JCT", o.MeanJCTS, 480)
+	nearly(t, "mean wait", o.MeanWaitS, 180)
+	nearly(t, "total", o.TotalS, 500)
+	nearly(t, "utilization", o.Utilization, 1)
 	if o.Rounds != 3 || o.Leases != 3 || o.Preemptions != 1 || o.Jobs[0].Preemptions != 1 {
 		t.Errorf("%d rounds, %d leases, %d preemptions", o.Rounds, o.Leases, o.Preemptions)
 	}
 	// If each start on other GPUs takes 60 s, a does 300 steps until 360, b its 100 steps until
 	// 520, and a its other 100 steps until 680.
-	o = lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{RestartS: 60})
-	near(t, "end of b", o.Jobs[1].EndS, 520)
-	near(t, "end of a", o.Jobs[0].EndS, 680)
+	o = lend(t, one(1), jobs, equally(0.5), leases.LeaseConfig{RestartS: 60})
+	nearly(t, "end of b", o.Jobs[1].EndS, 520)
+	nearly(t, "end of a", o.Jobs[0].EndS, 680)
 }
 
 // A round lasts as long as its longest lease. Job b ends at 100, and its GPU idles until 360,
 // when c, which arrived at 50, starts.
 func TestARoundEndsWithItsLatestGang(t *testing.T) {
-	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 720, 1), leaseJob("b", 0, 1, 100, 1), leaseJob("c", 50, 1, 10, 1)}
-	o := lend(t, one(2), jobs, equally(0.6), sim.LeaseConfig{ResetS: -1})
-	near(t, "end of b", o.Jobs[1].EndS, 100)
-	near(t, "start of c", o.Jobs[2].StartS, 360)
-	near(t, "end of c", o.Jobs[2].EndS, 370)
-	near(t, "end of a", o.Jobs[0].EndS, 720)
-	near(t, "utilization", o.Utilization, (720.+100+10)/(2*720))
+	jobs := []leases.LeaseJob{leaseJob("a", 0, 1, 720, 1), leaseJob("b", 0, 1, 100, 1), leaseJob("c", 50, 1, 10, 1)}
+	o := lend(t, one(2), jobs, equally(0.6), leases.LeaseConfig{ResetS: -1})
+	nearly(t, "end of b", o.Jobs[1].EndS, 100)
+	nearly(t, "start of c", o.Jobs[2].StartS, 360)
+	nearly(t, "end of c", o.Jobs[2].EndS, 370)
+	nearly(t, "end of a", o.Jobs[0].EndS, 720)
+	nearly(t, "utilization", o.Utilization, (720.+100+10)/(2*720))
 	if o.Preemptions != 0 || o.Extended != 1 {
 		t.Errorf("%d preemptions, %v extended", o.Preemptions, o.Extended)
 	}
 	// In this run only c counts, and the run ends with the round in which c ends.
-	o = lend(t, one(2), jobs, equally(0.6), sim.LeaseConfig{ResetS: -1, First: 2, Last: 2})
-	near(t, "mean JCT of c", o.MeanJCTS, 320)
-	near(t, "total", o.TotalS, 720)
+	o = lend(t, one(2), jobs, equally(0.6), leases.LeaseConfig{ResetS: -1, First: 2, Last: 2})
+	nearly(t, "mean JCT of c", o.MeanJCTS, 320)
+	nearly(t, "total", o.TotalS, 720)
 	if o.Counted != 1 {
 		t.Errorf("%d jobs counted", o.Counted)
 	}
@@ -114,10 +123,10 @@ func TestJobsWaitForShares(t *testing.T) {
 	var calls []float64
 	p := equally(0.5)
 	p.calls = &calls
-	jobs := []sim.LeaseJob{leaseJob("a", 10, 1, 4000, 1), leaseJob("b", 300, 1, 10, 1)}
-	o := lend(t, one(2), jobs, p, sim.LeaseConfig{})
+	jobs := []leases.LeaseJob{leaseJob("a", 10, 1, 4000, 1), leaseJob("b", 300, 1, 10, 1)}
+	o := lend(t, one(2), jobs, p, leases.LeaseConfig{})
 	// Rounds end at 10 + 360 n, and the sixth is the first to end after 10 + 1,920.
-	near(t, "start of b", o.Jobs[1].StartS, 10+6*360)
+	nearly(t, "start of b", o.Jobs[1].StartS, 10+6*360)
 	if want := []float64{10, 2170}; !slices.Equal(calls, want) {
 		t.Errorf("shares computed at %v, by hand %v", calls, want)
 	}
@@ -125,24 +134,24 @@ func TestJobsWaitForShares(t *testing.T) {
 
 // As in Gavel, a job whose last steps are fewer than its GPUs is dropped after five tries.
 func TestLeasesWithoutAStepForEachGPU(t *testing.T) {
-	jobs := []sim.LeaseJob{leaseJob("a", 0, 2, 721, 2), leaseJob("b", 0, 1, 360, 1)}
-	o := lend(t, one(3), jobs, equally(0.5), sim.LeaseConfig{})
+	jobs := []leases.LeaseJob{leaseJob("a", 0, 2, 721, 2), leaseJob("b", 0, 1, 360, 1)}
+	o := lend(t, one(3), jobs, equally(0.5), leases.LeaseConfig{})
 	if o.Dropped != 1 || !o.Jobs[0].Dropped || o.Lost != 5 || o.Jobs[0].StepsRun != 720 {
 		t.Errorf("%+v", o)
 	}
-	near(t, "mean JCT of those not dropped", o.MeanJCTS, 360)
+	nearly(t, "mean JCT of those not dropped", o.MeanJCTS, 360)
 }
 
 // holder is a policy that always returns the same holds.
-type holder []sim.Hold
+type holder []leases.Hold
 
-func (h holder) Hold(context.Context, *sim.LeaseState, []sim.Hold) ([]sim.Hold, error) {
+func (h holder) Hold(context.Context, *leases.LeaseState, []leases.Hold) ([]leases.Hold, error) {
 	return h, nil
 }
 
 func TestAllocationsThatAreNotThere(t *testing.T) {
-	c := sim.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{2, 2}}
-	jobs := []sim.LeaseJob{leaseJob("a", 5, 1, 10, 0, 1), leaseJob("b", 5, 2, 10, 1, 1), leaseJob("c", 5, 2, 10, 1, 1)}
+	c := leases.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{2, 2}}
+	jobs := []leases.LeaseJob{leaseJob("a", 5, 1, 10, 0, 1), leaseJob("b", 5, 2, 10, 1, 1), leaseJob("c", 5, 2, 10, 1, 1)}
 	shares := func(x ...float64) sharer { return sharer{share: func(int) []float64 { return x }} }
 	for name, f := range map[string]struct {
 		policy any
@@ -163,7 +172,7 @@ func TestAllocationsThatAreNotThere(t *testing.T) {
 			`GPU V100/1: job "a" holds GPUs already`},
 		"no such job": {holder{{Job: 3}}, "job 3 is not there"},
 	} {
-		o, err := sim.RunLeases(context.Background(), "greedy", c, jobs, f.policy, sim.LeaseConfig{})
+		o, err := leases.RunLeases(context.Background(), "greedy", c, jobs, f.policy, leases.LeaseConfig{})
 		var refused *sim.AllocationError
 		if o != nil || !errors.As(err, &refused) || refused.Policy != "greedy" || refused.NowS != 5 ||
 			!strings.Contains(err.Error(), f.want) {
@@ -171,67 +180,69 @@ func TestAllocationsThatAreNotThere(t *testing.T) {
 		}
 	}
 	for name, p := range map[string]any{"nothing held": holder{}} {
-		if _, err := sim.RunLeases(context.Background(), "idle", c, jobs, p, sim.LeaseConfig{}); !errors.Is(err,
+		if _, err := leases.RunLeases(context.Background(), "idle", c, jobs, p, leases.LeaseConfig{}); !errors.Is(err,
 			sim.ErrStalled) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := sim.RunLeases(context.Background(), "x", c, jobs, 7, sim.LeaseConfig{}); err == nil {
+	if _, err := leases.RunLeases(context.Background(), "x", c, jobs, 7, leases.LeaseConfig{}); err == nil {
 		t.Error("a number was taken for a policy")
 	}
 }
 
 // A policy may choose the GPUs itself. Here b runs first, and then both other jobs.
 func TestHoldPolicy(t *testing.T) {
-	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 100, 1), leaseJob("b", 0, 2, 720, 2)}
-	o := lend(t, one(2), jobs, longestFirst{}, sim.LeaseConfig{})
-	near(t, "end of b", o.Jobs[1].EndS, 360)
-	near(t, "end of a", o.Jobs[0].EndS, 460)
+	jobs := []leases.LeaseJob{leaseJob("a", 0, 1, 100, 1), leaseJob("b", 0, 2, 720, 2)}
+	o := lend(t, one(2), jobs, longestFirst{}, leases.LeaseConfig{})
+	nearly(t, "end of b", o.Jobs[1].EndS, 360)
+	nearly(t, "end of a", o.Jobs[0].EndS, 460)
 }
 
 type longestFirst struct{}
 
-func (longestFirst) Hold(_ context.Context, s *sim.LeaseState, _ []sim.Hold) ([]sim.Hold, error) {
+func (longestFirst) Hold(_ context.Context, s *leases.LeaseState, _ []leases.Hold) ([]leases.Hold, error) {
 	best := 0
 	for i := range s.Jobs {
 		if s.Jobs[i].StepsLeft > s.Jobs[best].StepsLeft {
 			best = i
 		}
 	}
-	h := sim.Hold{Job: best}
+	h := leases.Hold{Job: best}
 	for g := range s.Jobs[best].GPUs {
 		h.GPUs = append(h.GPUs, int32(g))
 	}
-	return []sim.Hold{h}, nil
+	return []leases.Hold{h}, nil
 }
 
 func TestBadLeaseInput(t *testing.T) {
 	good := leaseJob("a", 0, 1, 10, 1)
 	for name, f := range map[string]struct {
-		change func(c *sim.LeaseCluster, j *sim.LeaseJob, cfg *sim.LeaseConfig)
+		change func(c *leases.LeaseCluster, j *leases.LeaseJob, cfg *leases.LeaseConfig)
 		want   string
 	}{
-		"lease": {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.LeaseS = math.NaN() },
+		"lease": {func(_ *leases.LeaseCluster, _ *leases.LeaseJob, cfg *leases.LeaseConfig) { cfg.LeaseS = math.NaN() },
 			"a lease must be longer"},
-		"restart": {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.RestartS = 360 },
+		"restart": {func(_ *leases.LeaseCluster, _ *leases.LeaseJob, cfg *leases.LeaseConfig) { cfg.RestartS = 360 },
 			"less than a lease"},
-		"window": {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.Last = 1 },
+		"window": {func(_ *leases.LeaseCluster, _ *leases.LeaseJob, cfg *leases.LeaseConfig) { cfg.Last = 1 },
 			"not a window of 1 jobs"},
-		"types": {func(c *sim.LeaseCluster, _ *sim.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = nil },
+		"types": {func(c *leases.LeaseCluster, _ *leases.LeaseJob, _ *leases.LeaseConfig) { c.GPUs = nil },
 			"a number of GPUs for each"},
-		"no GPUs": {func(c *sim.LeaseCluster, _ *sim.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = []int{0} },
+		"no GPUs": {func(c *leases.LeaseCluster, _ *leases.LeaseJob, _ *leases.LeaseConfig) { c.GPUs = []int{0} },
 			"types must rise"},
-		"arrival": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.ArrivalS = -1 }, "arrivals"},
-		"steps": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Steps = 0 },
+		"arrival": {func(_ *leases.LeaseCluster, j *leases.LeaseJob, _ *leases.LeaseConfig) { j.ArrivalS = -1 }, "arrivals"},
+		"steps": {func(_ *leases.LeaseCluster, j *leases.LeaseJob, _ *leases.LeaseConfig) { j.Steps = 0 },
 			"must be positive"},
-		"rate": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Rate = []float64{math.Inf(1)} },
+		"rate": {func(_ *leases.LeaseCluster, j *leases.LeaseJob, _ *leases.LeaseConfig) {
+			j.Rate = []float64{math.Inf(1)}
+		},
 			"is not a number"},
-		"too wide": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.GPUs = 3 },
+		"too wide": {func(_ *leases.LeaseCluster, j *leases.LeaseJob, _ *leases.LeaseConfig) { j.GPUs = 3 },
 			"needs 3 GPUs of one type"},
 	} {
-		c, j, cfg := one(2), good, sim.LeaseConfig{}
+		c, j, cfg := one(2), good, leases.LeaseConfig{}
 		f.change(&c, &j, &cfg)
-		if _, err := sim.RunLeases(context.Background(), "test", c, []sim.LeaseJob{j}, equally(1), cfg); err == nil ||
+		if _, err := leases.RunLeases(context.Background(), "test", c, []leases.LeaseJob{j}, equally(1), cfg); err == nil ||
 			!strings.Contains(err.Error(), f.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -241,11 +252,11 @@ func TestBadLeaseInput(t *testing.T) {
 // A simulation of ten times the time takes no more memory.
 func TestLeaseMemoryIsFlatInTime(t *testing.T) {
 	allocated := func(steps int64) uint64 {
-		jobs := []sim.LeaseJob{leaseJob("a", 0, 1, steps, 1), leaseJob("b", 0, 1, steps, 1),
+		jobs := []leases.LeaseJob{leaseJob("a", 0, 1, steps, 1), leaseJob("b", 0, 1, steps, 1),
 			leaseJob("c", 0, 2, steps, 1)}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		o := lend(t, one(2), jobs, equally(0.4), sim.LeaseConfig{})
+		o := lend(t, one(2), jobs, equally(0.4), leases.LeaseConfig{})
 		runtime.ReadMemStats(&after)
 		if o.Rounds < steps/360 {
 			t.Fatal(o.Rounds)
@@ -259,12 +270,12 @@ func TestLeaseMemoryIsFlatInTime(t *testing.T) {
 }
 
 func ExampleRunLeases() {
-	jobs := []sim.LeaseJob{
+	jobs := []leases.LeaseJob{
 		{ID: "long", Weight: 1, GPUs: 1, Steps: 400, Rate: []float64{1}},
 		{ID: "short", Weight: 1, GPUs: 1, Steps: 100, Rate: []float64{1}},
 	}
-	cluster := sim.LeaseCluster{Types: []string{"V100"}, GPUs: []int{1}}
-	o, err := sim.RunLeases(context.Background(), "equal", cluster, jobs, equally(0.5), sim.LeaseConfig{})
+	cluster := leases.LeaseCluster{Types: []string{"V100"}, GPUs: []int{1}}
+	o, err := leases.RunLeases(context.Background(), "equal", cluster, jobs, equally(0.5), leases.LeaseConfig{})
 	if err != nil {
 		fmt.Println(err)
 		return

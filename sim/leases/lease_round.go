@@ -1,10 +1,10 @@
-package sim
+package leases
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
+	"github.com/hare-sched/hare/sim"
 	"slices"
 )
 
@@ -106,7 +106,7 @@ func (le *leaseEngine) share(ctx context.Context) error {
 func (le *leaseEngine) view() {
 	le.state.NowS, le.state.Jobs = le.nowS, le.state.Jobs[:0]
 	for _, slot := range le.order {
-		if u := &le.units[slot]; u.b == none {
+		if u := &le.units[slot]; u.b == noJob {
 			le.state.Jobs = append(le.state.Jobs, LeaseView{
 				LeaseJob: &le.specs[u.a], Number: int(u.a), StepsLeft: le.specs[u.a].Steps - le.jobs[u.a].stepsRun,
 				EnteredS: le.jobs[u.a].enteredS,
@@ -118,7 +118,7 @@ func (le *leaseEngine) view() {
 func (le *leaseEngine) checkShares() error {
 	n := len(le.cluster.Types)
 	refuse := func(gpu, format string, args ...any) error {
-		return &AllocationError{le.name, le.nowS, gpu, fmt.Sprintf(format, args...)}
+		return &sim.AllocationError{Policy: le.name, NowS: le.nowS, GPU: gpu, Reason: fmt.Sprintf(format, args...)}
 	}
 	if len(le.out.Share) != n*len(le.state.Jobs) {
 		return refuse("of any type", "%d shares for %d jobs and %d types", len(le.out.Share), len(le.state.Jobs), n)
@@ -169,7 +169,7 @@ func (le *leaseEngine) prioritise() {
 	for i, slot := range le.order {
 		u := &le.units[slot]
 		for k, share := range u.share {
-			if u.rate[k] <= 0 || u.b != none && u.rateB[k] <= 0 {
+			if u.rate[k] <= 0 || u.b != noJob && u.rateB[k] <= 0 {
 				continue
 			}
 			if !u.known || share == 0 {
@@ -222,7 +222,7 @@ func (le *leaseEngine) take(k, left int, from []pick) int {
 		}
 		left -= u.gpus
 		le.jobs[u.a].picked = le.rounds + 1
-		if u.b != none {
+		if u.b != noJob {
 			le.jobs[u.b].picked = le.rounds + 1
 		}
 		le.chosen[k] = append(le.chosen[k], slot)
@@ -232,7 +232,7 @@ func (le *leaseEngine) take(k, left int, from []pick) int {
 
 // pickedNow says whether a job of the unit has been chosen in this round.
 func (le *leaseEngine) pickedNow(u *unit) bool {
-	return le.jobs[u.a].picked == le.rounds+1 || u.b != none && le.jobs[u.b].picked == le.rounds+1
+	return le.jobs[u.a].picked == le.rounds+1 || u.b != noJob && le.jobs[u.b].picked == le.rounds+1
 }
 
 // place gives the units chosen for type k their GPUs, the widest gangs first: the GPUs
@@ -255,10 +255,10 @@ func (le *leaseEngine) place(k int) {
 			}
 			le.give(u.held)
 			le.start(slot, k, u.held)
-			chosen[i] = none
+			chosen[i] = noJob
 		}
 		for _, slot := range chosen[:same] {
-			if slot == none || !le.units[slot].known {
+			if slot == noJob || !le.units[slot].known {
 				continue
 			}
 			le.fresh = le.fresh[:0]
@@ -317,7 +317,7 @@ func (le *leaseEngine) chooseHolds(ctx context.Context) error {
 // checkHold checks a hold and returns the type of its GPUs.
 func (le *leaseEngine) checkHold(h Hold) (kind int, err error) {
 	refuse := func(gpu, format string, args ...any) error {
-		return &AllocationError{le.name, le.nowS, gpu, fmt.Sprintf(format, args...)}
+		return &sim.AllocationError{Policy: le.name, NowS: le.nowS, GPU: gpu, Reason: fmt.Sprintf(format, args...)}
 	}
 	if h.Job < 0 || h.Job >= len(le.state.Jobs) {
 		return 0, refuse("of any type", "job %d is not there", h.Job)
@@ -371,12 +371,4 @@ func (le *leaseEngine) typeOf(gpu int32) int {
 
 func (le *leaseEngine) gpuName(gpu int32, kind int) string {
 	return fmt.Sprintf("%s/%d", le.cluster.Types[kind], gpu-le.base[kind])
-}
-
-// percentile is the nearest rank of sorted values.
-func percentile(sorted []float64, p float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[max(0, int(math.Ceil(p*float64(len(sorted))))-1)]
 }

@@ -1,9 +1,10 @@
-package sim
+package leases
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/hare-sched/hare/sim"
 	"math"
 	"slices"
 )
@@ -40,14 +41,7 @@ type LeaseConfig struct {
 	// Fork says how the copies of a job progress under a ForkingHoldPolicy.
 	Fork LeaseFork
 	// Progress, where not nil, is called after every 256th round.
-	Progress func(LeaseProgress)
-}
-
-// LeaseProgress is the progress of a run.
-type LeaseProgress struct {
-	Done, Jobs int // jobs that count and have ended, and all jobs that count
-	NowS       float64
-	Rounds     int64
+	Progress func(sim.LeaseProgress)
 }
 
 // LeaseCluster is the number of GPUs by type. Types must be in ascending order.
@@ -66,18 +60,6 @@ func (lc *LeaseCluster) GPUsPerNode(gpuType int) int {
 		return lc.NodeSize[gpuType]
 	}
 	return lc.GPUs[gpuType]
-}
-
-// AllocationError says that a policy made an allocation that is not possible.
-type AllocationError struct {
-	Policy string
-	NowS   float64
-	GPU    string // a GPU or a type
-	Reason string
-}
-
-func (ae *AllocationError) Error() string {
-	return fmt.Sprintf("sim: policy %s at %.3f s: GPU %s: %s", ae.Policy, ae.NowS, ae.GPU, ae.Reason)
 }
 
 // RunLeases plays jobs, in the order of their arrival, to a policy that lends the
@@ -126,7 +108,7 @@ func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []Le
 				return nil, fmt.Errorf("sim: %w", ctx.Err())
 			}
 			if cfg.Progress != nil {
-				cfg.Progress(LeaseProgress{e.counted - e.left, e.counted, e.nowS, e.rounds})
+				cfg.Progress(sim.LeaseProgress{Done: e.counted - e.left, Jobs: e.counted, NowS: e.nowS, Rounds: e.rounds})
 			}
 		}
 		if err := e.round(ctx); err != nil {
@@ -208,7 +190,7 @@ func checkLeases(c LeaseCluster, jobs []LeaseJob) error {
 			fits = fits || r > 0 && c.GPUs[k] >= j.GPUs
 		}
 		if !fits {
-			return fmt.Errorf("%w: job %.60q needs %d GPUs of one type that it can use", ErrStalled, j.ID, j.GPUs)
+			return fmt.Errorf("%w: job %.60q needs %d GPUs of one type that it can use", sim.ErrStalled, j.ID, j.GPUs)
 		}
 	}
 	return nil

@@ -1,9 +1,10 @@
-package sim
+package leases
 
 import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/sim"
 )
 
 // LeaseOutcome is the result of RunLeases. Means are over the jobs of the window that
@@ -84,7 +85,7 @@ func (le *leaseEngine) outcome() *LeaseOutcome {
 		o.MeanJCTS, o.WeightedJCTS, o.MeanWaitS = sum/n, weighted/weights, waits/n
 	}
 	slices.Sort(jcts)
-	o.P50S, o.P90S, o.P99S = percentile(jcts, .5), percentile(jcts, .9), percentile(jcts, .99)
+	o.P50S, o.P90S, o.P99S = sim.Percentile(jcts, .5), sim.Percentile(jcts, .9), sim.Percentile(jcts, .99)
 	le.use(o)
 	return o
 }
@@ -121,8 +122,8 @@ func (le *leaseEngine) use(o *LeaseOutcome) {
 // that were not dropped. A job's slowdown and rho compare with the time of its steps at
 // its greatest rate on a type wide enough; a lost lease counts as one task. The cost is
 // O(jobs log jobs).
-func (lo *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
-	x := &Metrics{
+func (lo *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *sim.Metrics {
+	x := &sim.Metrics{
 		TotalS: lo.TotalS, Utilization: lo.Utilization, Switches: lo.Switches, SwitchS: lo.SwitchS,
 		Preemptions: lo.Preemptions,
 		LostTasks:   lo.Lost, LostS: lo.LostS, DownS: lo.DownS,
@@ -134,22 +135,22 @@ func (lo *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
 	}
 	for i := range lo.Jobs {
 		j, spec := &lo.Jobs[i], &jobs[i]
-		f := JobFigures{
+		f := sim.JobFigures{
 			ID: j.ID, Weight: spec.Weight, ArrivalS: j.ArrivalS, StartS: j.StartS, EndS: j.EndS,
 			Preemptions: j.Preemptions, Dropped: j.Dropped, Counts: i >= lo.first && i <= lo.last,
-			from: j.ArrivalS, until: lo.TotalS,
+			FromS: j.ArrivalS, UntilS: lo.TotalS,
 		}
 		if j.EndS >= 0 {
-			f.until, f.JCTS = j.EndS, j.EndS-j.ArrivalS
+			f.UntilS, f.JCTS = j.EndS, j.EndS-j.ArrivalS
 		}
 		if j.StartS >= 0 {
 			f.WaitS = j.StartS - j.ArrivalS
 		}
-		f.aloneS = float64(spec.Steps) / greatestRate(c, spec)
-		f.workS = f.aloneS * float64(spec.GPUs)
+		f.AloneS = float64(spec.Steps) / greatestRate(c, spec)
+		f.WorkS = f.AloneS * float64(spec.GPUs)
 		x.Each = append(x.Each, f)
 	}
-	x.fill(gpus)
+	x.Fill(gpus)
 	return x
 }
 

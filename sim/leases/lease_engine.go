@@ -1,10 +1,14 @@
-package sim
+package leases
 
 import (
 	"context"
 	"fmt"
+	"github.com/hare-sched/hare/sim"
 	"slices"
 )
+
+// noJob stands for no job in a slot.
+const noJob = int32(-1)
 
 // maxLostLeases is the number of lost leases in a row after which a job is dropped, as in
 // Gavel.
@@ -21,7 +25,7 @@ type leaseEngine struct {
 	mixed   bool        // holds is a MixedHoldPolicy
 	forks   bool        // holds is a ForkingHoldPolicy
 	traits  LeaseTraits
-	draws   *Twister
+	draws   *sim.Twister
 
 	nowS                 float64
 	roundStartS          float64
@@ -81,7 +85,7 @@ type leaseJobState struct {
 
 // unit is a job, or two jobs that share GPUs. Leases are given to units.
 type unit struct {
-	a, b     int32 // job numbers; b is none for a single job
+	a, b     int32 // job numbers; b is noJob for a single job
 	gpus     int
 	known    bool    // whether the last computation of shares included the unit
 	held     []int32 // GPUs of the last lease
@@ -115,7 +119,7 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy a
 	error) {
 	n := len(cluster.Types)
 	e := &leaseEngine{
-		name: name, cluster: cluster, cfg: cfg, specs: jobs, draws: NewTwister(cfg.Seed + 5),
+		name: name, cluster: cluster, cfg: cfg, specs: jobs, draws: sim.NewTwister(cfg.Seed + 5),
 		roundEndS: -1, counted: cfg.Last - cfg.First + 1, jobs: make([]leaseJobState, len(jobs)),
 		workerS: make([]float64, n), chosen: make([][]int32, n), wanted: make([][]pick, n),
 		others: make([][]int32, n), busyS: make([]float64, n),
@@ -184,9 +188,9 @@ func (le *leaseEngine) round(ctx context.Context) error {
 		return nil
 	}
 	if le.faults != nil {
-		if le.faults.fruitless > maxFruitlessFaults*len(le.faults.gpus) {
+		if le.faults.fruitless > sim.MaxFruitlessFaults*len(le.faults.gpus) {
 			return fmt.Errorf("%w: policy %s at %.3f s: faults ended %d leases in a row before a step: let GPUs "+
-				"fail more rarely", ErrStalled, le.name, le.nowS, le.faults.fruitless)
+				"fail more rarely", sim.ErrStalled, le.name, le.nowS, le.faults.fruitless)
 		}
 		le.findOutages()
 		le.state.Out = le.faults.listed
@@ -213,7 +217,7 @@ func (le *leaseEngine) round(ctx context.Context) error {
 func (le *leaseEngine) stalled() error {
 	for i := range le.jobs {
 		if !le.jobs[i].over {
-			return fmt.Errorf("%w: policy %s at %.3f s lends job %.60q nothing", ErrStalled, le.name, le.nowS,
+			return fmt.Errorf("%w: policy %s at %.3f s lends job %.60q nothing", sim.ErrStalled, le.name, le.nowS,
 				le.specs[i].ID)
 		}
 	}
@@ -226,7 +230,7 @@ func (le *leaseEngine) arrive() {
 	le.arrived++
 	le.changed = true
 	spec := &le.specs[number]
-	slot := le.newUnit(number, none, spec.GPUs)
+	slot := le.newUnit(number, noJob, spec.GPUs)
 	le.jobs[number] = leaseJobState{slot: slot, startS: -1, enteredS: le.nowS}
 	u := &le.units[slot]
 	copy(u.rate, spec.Rate)
@@ -240,7 +244,7 @@ func (le *leaseEngine) arrive() {
 	}
 	for _, other := range le.order[:singles] {
 		a := le.units[other].a
-		if le.units[other].b != none || le.units[other].gpus != spec.GPUs {
+		if le.units[other].b != noJob || le.units[other].gpus != spec.GPUs {
 			continue
 		}
 		slot := le.newUnit(a, number, spec.GPUs)
@@ -301,7 +305,7 @@ func (le *leaseEngine) endLeases() {
 // over says whether a job of the unit has ended.
 func (le *leaseEngine) over(slot int32) bool {
 	u := &le.units[slot]
-	return le.jobs[u.a].over || u.b != none && le.jobs[u.b].over
+	return le.jobs[u.a].over || u.b != noJob && le.jobs[u.b].over
 }
 
 func (le *leaseEngine) endLease(l *lease) {
@@ -324,7 +328,7 @@ func (le *leaseEngine) endLease(l *lease) {
 		le.stats.lost++
 		le.stats.lostS += span * float64(u.gpus)
 		le.changed = true
-		if j := &le.jobs[u.a]; u.b == none {
+		if j := &le.jobs[u.a]; u.b == noJob {
 			if j.failures++; j.failures == maxLostLeases {
 				j.dropped = true
 				le.end(u.a)
@@ -364,7 +368,7 @@ func (le *leaseEngine) busy(l *lease, span float64) {
 
 // members are the n jobs of a unit.
 func (u *unit) members() (jobs [2]int32, n int) {
-	if u.b == none {
+	if u.b == noJob {
 		return [2]int32{u.a}, 1
 	}
 	return [2]int32{u.a, u.b}, 2

@@ -1,4 +1,4 @@
-package sim
+package leases
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/sim"
 )
 
 // LeaseFault takes a GPU out of service for a while, and ends the GPU's lease.
@@ -66,7 +67,7 @@ func newLeaseFaults(c LeaseCluster, base []int32, cfg *LeaseConfig) (*leaseFault
 		for g := range n {
 			o := outages{drawn: never, rate: r}
 			if r.MeanS > 0 {
-				o.draws = rand.New(rand.NewPCG(cfg.Seed, mix(gpuFaults, uint64(int(base[k])+g))))
+				o.draws = rand.New(rand.NewPCG(cfg.Seed, sim.GPUFaultSeed(int(base[k])+g)))
 				o.drawn = outage{}
 				o.draw()
 			}
@@ -212,7 +213,7 @@ func (le *leaseEngine) waitForGPU(waiting bool) error {
 	if waiting {
 		at = min(at, le.specs[le.arrived].ArrivalS)
 	}
-	if le.faults.idle++; math.IsInf(at, 1) || le.faults.idle > maxIdleFaults*len(le.faults.gpus) {
+	if le.faults.idle++; math.IsInf(at, 1) || le.faults.idle > sim.MaxIdleFaults*len(le.faults.gpus) {
 		return le.stalled()
 	}
 	le.nowS = at

@@ -1,4 +1,4 @@
-package sim
+package leases
 
 // before is the order in which units are chosen: by falling priority, deficit and
 // share, then by entry. No two units are equal.

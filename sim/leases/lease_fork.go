@@ -1,7 +1,8 @@
-package sim
+package leases
 
 import (
 	"fmt"
+	"github.com/hare-sched/hare/sim"
 	"math"
 	"slices"
 )
@@ -71,7 +72,7 @@ func SplitSteps(steps int64, rates []float64, unit int64) []int64 {
 // checkCopies checks a hold of several copies whose GPUs are there, free and of types with a rate.
 func (le *leaseEngine) checkCopies(h Hold, j *LeaseView) error {
 	refuse := func(gpu, format string, args ...any) error {
-		return &AllocationError{le.name, le.nowS, gpu, fmt.Sprintf(format, args...)}
+		return &sim.AllocationError{Policy: le.name, NowS: le.nowS, GPU: gpu, Reason: fmt.Sprintf(format, args...)}
 	}
 	if !le.forks {
 		return refuse("of any type", "job %.60q got %d copies from a policy that forks no jobs", j.ID, h.Copies)

@@ -1,4 +1,4 @@
-package sim
+package leases
 
 import (
 	"cmp"
@@ -60,7 +60,7 @@ func (le *leaseEngine) putOn(u *unit, gpus []int32) {
 func (le *leaseEngine) ratesOn(u *unit, kind int, gpus []int32) [2]float64 {
 	rates := [2]float64{u.rate[kind], u.rateB[kind]}
 	spread := le.specs[u.a].SpreadRate
-	if u.b != none || spread == nil || !le.spread(gpus) {
+	if u.b != noJob || spread == nil || !le.spread(gpus) {
 		return rates
 	}
 	rates[0] = spread[kind]
@@ -113,7 +113,7 @@ func (le *leaseEngine) sortLeases() {
 		if x.endS != y.endS {
 			return falling(x.endS, y.endS)
 		}
-		if x.b == none && y.b == none {
+		if x.b == noJob && y.b == noJob {
 			return int(x.a - y.a)
 		}
 		// Pairs come after single jobs.
