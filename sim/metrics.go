@@ -43,11 +43,11 @@ type Metrics struct {
 	Use         []hare.TypeUse
 	Utilization float64
 	// Switches counts changes of job on a GPU, SwitchS the GPU-seconds that they took.
-	// For elastic jobs they are the allocations (ElasticOutcome.Starts) and the restarts.
+	// For elastic jobs they are the allocations (elastic.Outcome.Starts) and the restarts.
 	Switches int64
 	SwitchS  float64
 	// Preemptions counts how often a job that had not ended lost its GPUs or moved; see
-	// Outcome.Preemptions and LeaseOutcome.Preemptions.
+	// Outcome.Preemptions and leases.Outcome.Preemptions.
 	Preemptions int64
 	// LostTasks counts the tasks, or leases, that were lost to faults and failures, LostS
 	// their GPU-seconds. Failures counts the failures of tasks.

@@ -1,6 +1,6 @@
 // Package sim runs policies against a virtual clock and measures the result. Run
-// simulates the cluster of a session, task by task, for an online.Policy; RunLeases
-// lends GPUs to gangs for leases, as Gavel and its successors do; RunElastic changes the
+// simulates the cluster of a session, task by task, for an online.Policy; leases.Run
+// lends GPUs to gangs for leases, as Gavel and its successors do; elastic.Run changes the
 // widths of gangs at fixed intervals, as Pollux does.
 package sim
 

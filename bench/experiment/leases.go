@@ -15,7 +15,7 @@ type leaseScheme struct {
 	Policy string
 	Name   string // in tables; empty means Policy
 	Config leases.Config
-	Fork   leases.LeaseFork
+	Fork   leases.Fork
 }
 
 func (ls *leaseScheme) name() string {
@@ -30,9 +30,9 @@ type leaseCase struct {
 	Group   string
 	X       float64 // on the axis of the experiment
 	Seed    uint64  // tells cases of equal group and X apart
-	Cluster leases.LeaseCluster
-	Jobs    []leases.LeaseJob
-	Config  leases.LeaseConfig
+	Cluster leases.Cluster
+	Jobs    []leases.Job
+	Config  leases.RunConfig
 }
 
 // OfLeases says that the experiment compares policies of leases. Its cases and policies cannot be
@@ -75,7 +75,7 @@ func (info Info) runLeases(ctx context.Context, cfg *Config) (*Report, error) {
 		}
 		rules := c.Config
 		rules.Fork = s.Fork
-		out, err := leases.RunLeases(ctx, s.Policy, c.Cluster, c.Jobs, p.New(with), rules)
+		out, err := leases.Run(ctx, s.Policy, c.Cluster, c.Jobs, p.New(with), rules)
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", c.Group, s.name(), err)
 		}
@@ -161,12 +161,12 @@ func ratedCase(name string, gpus, jobs int) (leaseCase, error) {
 	}
 	c := leaseCase{
 		Group:   fmt.Sprintf("%s, %d GPUs of each type", name, gpus),
-		Cluster: leases.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs, NodeSize: []int{4, 4, 4}},
-		Config:  leases.LeaseConfig{RestartS: 10},
+		Cluster: leases.Cluster{Types: rated.Types, GPUs: rated.GPUs, NodeSize: []int{4, 4, 4}},
+		Config:  leases.RunConfig{RestartS: 10},
 	}
 	for _, j := range rated.Jobs[:min(jobs, len(rated.Jobs))] {
 		gpus := int64(j.GPUs)
-		c.Jobs = append(c.Jobs, leases.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs,
+		c.Jobs = append(c.Jobs, leases.Job{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs,
 			Steps: (j.Steps + gpus - 1) / gpus * gpus, Rounds: true, Rate: j.Rate, SpreadRate: j.SpreadRate,
 			Kind: j.Kind})
 	}
@@ -186,18 +186,18 @@ var hadarEs = Info{
 	measures: []measure{makespan, meanJCT, use},
 	leaseSchemes: []leaseScheme{
 		{Policy: "hadare", Config: leases.Config{HadarE: leases.HadarEConfig{MergeShare: mergeS / 360}},
-			Fork: leases.LeaseFork{MergeS: mergeS}},
+			Fork: leases.Fork{MergeS: mergeS}},
 		{Policy: "hadar"},
 		{Policy: "gavel:max_min_fairness_perf"}, {Policy: "gavel:min_total_duration_perf"}, {Policy: "gavel:fifo_perf"},
-		hadarEOf("two copies", leases.HadarEConfig{MaxCopies: 2}, leases.LeaseFork{MergeS: mergeS}),
-		hadarEOf("merging is free", leases.HadarEConfig{}, leases.LeaseFork{}),
-		hadarEOf("merging 60 s", leases.HadarEConfig{}, leases.LeaseFork{MergeS: 60}),
-		hadarEOf("efficiency 0.8", leases.HadarEConfig{}, leases.LeaseFork{MergeS: mergeS, Efficiency: 0.8}),
-		hadarEOf("efficiency 0.5", leases.HadarEConfig{}, leases.LeaseFork{MergeS: mergeS, Efficiency: 0.5}),
-		hadarEOf("rates misjudged", leases.HadarEConfig{}, leases.LeaseFork{MergeS: mergeS, Guess: alike}),
+		hadarEOf("two copies", leases.HadarEConfig{MaxCopies: 2}, leases.Fork{MergeS: mergeS}),
+		hadarEOf("merging is free", leases.HadarEConfig{}, leases.Fork{}),
+		hadarEOf("merging 60 s", leases.HadarEConfig{}, leases.Fork{MergeS: 60}),
+		hadarEOf("efficiency 0.8", leases.HadarEConfig{}, leases.Fork{MergeS: mergeS, Efficiency: 0.8}),
+		hadarEOf("efficiency 0.5", leases.HadarEConfig{}, leases.Fork{MergeS: mergeS, Efficiency: 0.5}),
+		hadarEOf("rates misjudged", leases.HadarEConfig{}, leases.Fork{MergeS: mergeS, Guess: alike}),
 		hadarEOf("utility inverse_remaining",
 			leases.HadarEConfig{Hadar: leases.HadarConfig{Utility: leases.InverseRemaining}},
-			leases.LeaseFork{MergeS: mergeS}),
+			leases.Fork{MergeS: mergeS}),
 	},
 	leaseCases: func(scale int) ([]leaseCase, error) {
 		var cases []leaseCase
@@ -218,13 +218,13 @@ var hadarEs = Info{
 
 const mergeS = 10 // of a lease with several copies
 
-func hadarEOf(name string, cfg leases.HadarEConfig, fork leases.LeaseFork) leaseScheme {
+func hadarEOf(name string, cfg leases.HadarEConfig, fork leases.Fork) leaseScheme {
 	cfg.MergeShare, cfg.Efficiency = fork.MergeS/360, fork.Efficiency
 	return leaseScheme{Policy: "hadare", Name: "hadare, " + name, Config: leases.Config{HadarE: cfg}, Fork: fork}
 }
 
 // alike makes the tracker take all types for equally fast until it has measured them.
-func alike(j *leases.LeaseJob, gpuType int) float64 { return 1 / j.Rate[gpuType] }
+func alike(j *leases.Job, gpuType int) float64 { return 1 / j.Rate[gpuType] }
 
 // batchCase is so many jobs of one GPU from a trace of Gavel's, on nodes of one GPU. Batches of a size share no
 // jobs.
@@ -237,11 +237,11 @@ func batchCase(cluster string, jobs, batch int) (leaseCase, error) {
 		Group:   cluster,
 		X:       float64(jobs),
 		Seed:    uint64(batch + 1),
-		Cluster: leases.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs, NodeSize: []int{1, 1, 1}},
-		Config:  leases.LeaseConfig{RestartS: 10},
+		Cluster: leases.Cluster{Types: rated.Types, GPUs: rated.GPUs, NodeSize: []int{1, 1, 1}},
+		Config:  leases.RunConfig{RestartS: 10},
 	}
 	for _, j := range rated.Jobs[jobs*batch : jobs*(batch+1)] {
-		c.Jobs = append(c.Jobs, leases.LeaseJob{ID: j.ID, Weight: 1, GPUs: 1, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind})
+		c.Jobs = append(c.Jobs, leases.Job{ID: j.ID, Weight: 1, GPUs: 1, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind})
 	}
 	return c, nil
 }

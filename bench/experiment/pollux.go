@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/elastic"
 	"github.com/hare-sched/hare/sim/leases"
 	registry "github.com/hare-sched/hare/sim/policies"
@@ -31,10 +30,10 @@ func planPollux(cfg *Config) ([]measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	cluster := sim.ElasticCluster{GPUType: "T4", Nodes: slices.Repeat([]int{polluxNodeGPUs},
+	cluster := elastic.Cluster{GPUType: "T4", Nodes: slices.Repeat([]int{polluxNodeGPUs},
 		max(1, polluxNodes/cfg.Scale))}
 	var runs []measured
-	add := func(group, row string, seeds int, engine sim.ElasticConfig, make func(uint64) (sim.ElasticPolicy, error)) {
+	add := func(group, row string, seeds int, engine elastic.RunConfig, make func(uint64) (elastic.Policy, error)) {
 		for k := range seeds {
 			seed := cfg.FirstSeed + uint64(k)
 			runs = append(runs, measured{group, row, seed, func(ctx context.Context) ([]figure, error) {
@@ -42,7 +41,7 @@ func planPollux(cfg *Config) ([]measured, error) {
 				if err != nil {
 					return nil, err
 				}
-				o, err := sim.RunElastic(ctx, row, cluster, jobs, p, engine)
+				o, err := elastic.Run(ctx, row, cluster, jobs, p, engine)
 				if err != nil {
 					return nil, err
 				}
@@ -52,17 +51,17 @@ func planPollux(cfg *Config) ([]measured, error) {
 			}})
 		}
 	}
-	own := func(c elastic.PolluxConfig) func(uint64) (sim.ElasticPolicy, error) {
-		return func(seed uint64) (sim.ElasticPolicy, error) { return elastic.NewPollux(c, seed) }
+	own := func(c elastic.PolluxConfig) func(uint64) (elastic.Policy, error) {
+		return func(seed uint64) (elastic.Policy, error) { return elastic.NewPollux(c, seed) }
 	}
-	add("policies", "pollux", cfg.Repeat, sim.ElasticConfig{}, own(elastic.PolluxConfig{}))
+	add("policies", "pollux", cfg.Repeat, elastic.RunConfig{}, own(elastic.PolluxConfig{}))
 	for _, name := range []string{"pollux:optimus", "pollux:tiresias"} {
-		add("policies", name, 1, sim.ElasticConfig{}, func(uint64) (sim.ElasticPolicy, error) {
+		add("policies", name, 1, elastic.RunConfig{}, func(uint64) (elastic.Policy, error) {
 			info, err := registry.Find(name)
 			if err != nil {
 				return nil, err
 			}
-			p, ok := info.New(leases.Config{}).(sim.ElasticPolicy)
+			p, ok := info.New(leases.Config{}).(elastic.Policy)
 			if !ok {
 				return nil, fmt.Errorf("policy %s changes no widths", name)
 			}
@@ -72,21 +71,21 @@ func planPollux(cfg *Config) ([]measured, error) {
 	for _, v := range []struct {
 		row    string
 		policy elastic.PolluxConfig
-		engine sim.ElasticConfig
+		engine elastic.RunConfig
 	}{
-		{"as published: power −1", elastic.PolluxConfig{}, sim.ElasticConfig{}},
-		{"batches as submitted", elastic.PolluxConfig{KeepBatch: true}, sim.ElasticConfig{}},
-		{"power 1", elastic.PolluxConfig{Power: 1}, sim.ElasticConfig{}},
-		{"power 0 (geometric)", elastic.PolluxConfig{Power: elastic.FairGeometric}, sim.ElasticConfig{}},
-		{"power −4", elastic.PolluxConfig{Power: -4}, sim.ElasticConfig{}},
-		{"restarts cost nothing in the search", elastic.PolluxConfig{RestartS: -1}, sim.ElasticConfig{}},
-		{"10 generations", elastic.PolluxConfig{Generations: 10}, sim.ElasticConfig{}},
-		{"30 generations", elastic.PolluxConfig{Generations: 30}, sim.ElasticConfig{}},
-		{"nodes shared by jobs that span nodes", elastic.PolluxConfig{Crowded: true}, sim.ElasticConfig{}},
-		{"the same, which slows them by 25 %", elastic.PolluxConfig{Crowded: true}, sim.ElasticConfig{Interference: .25}},
-		{"the same, by 50 %", elastic.PolluxConfig{Crowded: true}, sim.ElasticConfig{Interference: .5}},
-		{"an interval of 30 s", elastic.PolluxConfig{}, sim.ElasticConfig{IntervalS: 30}},
-		{"an interval of 240 s", elastic.PolluxConfig{}, sim.ElasticConfig{IntervalS: 240}},
+		{"as published: power −1", elastic.PolluxConfig{}, elastic.RunConfig{}},
+		{"batches as submitted", elastic.PolluxConfig{KeepBatch: true}, elastic.RunConfig{}},
+		{"power 1", elastic.PolluxConfig{Power: 1}, elastic.RunConfig{}},
+		{"power 0 (geometric)", elastic.PolluxConfig{Power: elastic.FairGeometric}, elastic.RunConfig{}},
+		{"power −4", elastic.PolluxConfig{Power: -4}, elastic.RunConfig{}},
+		{"restarts cost nothing in the search", elastic.PolluxConfig{RestartS: -1}, elastic.RunConfig{}},
+		{"10 generations", elastic.PolluxConfig{Generations: 10}, elastic.RunConfig{}},
+		{"30 generations", elastic.PolluxConfig{Generations: 30}, elastic.RunConfig{}},
+		{"nodes shared by jobs that span nodes", elastic.PolluxConfig{Crowded: true}, elastic.RunConfig{}},
+		{"the same, which slows them by 25 %", elastic.PolluxConfig{Crowded: true}, elastic.RunConfig{Interference: .25}},
+		{"the same, by 50 %", elastic.PolluxConfig{Crowded: true}, elastic.RunConfig{Interference: .5}},
+		{"an interval of 30 s", elastic.PolluxConfig{}, elastic.RunConfig{IntervalS: 30}},
+		{"an interval of 240 s", elastic.PolluxConfig{}, elastic.RunConfig{IntervalS: 240}},
 	} {
 		add("parts of pollux", v.row, min(ablationSeeds, cfg.Repeat), v.engine, own(v.policy))
 	}
@@ -94,7 +93,7 @@ func planPollux(cfg *Config) ([]measured, error) {
 }
 
 // polluxJobs is every so many jobs of the shipped workload.
-func polluxJobs(every int) ([]sim.ElasticJob, error) {
+func polluxJobs(every int) ([]elastic.Job, error) {
 	tables, err := trace.ShippedElasticTables()
 	if err != nil {
 		return nil, err
@@ -107,14 +106,14 @@ func polluxJobs(every int) ([]sim.ElasticJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	var jobs []sim.ElasticJob
+	var jobs []elastic.Job
 	for i, j := range read.Jobs {
 		if i%every == 0 {
 			a := j.Training
-			jobs = append(jobs, sim.ElasticJob{
+			jobs = append(jobs, elastic.Job{
 				ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs,
 				Batch: j.Batch, FixedBatch: j.FixedBatch, Epochs: a.Epochs, Training: a,
-				Limits: sim.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MinLocal: a.MinLocal, MaxLocal: a.MaxLocal},
+				Limits: elastic.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MinLocal: a.MinLocal, MaxLocal: a.MaxLocal},
 			})
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 // optimus gives every job one GPU and then, one by one, each further GPU to the
@@ -50,20 +48,20 @@ const polluxNodeGPUs = 4
 const youngFactor = 0.95
 
 type stepKey struct {
-	training    sim.Training
+	training    Training
 	batch, gpus int
 }
 
-var _ sim.ElasticPolicy = (*optimus)(nil)
+var _ Policy = (*optimus)(nil)
 
 // Allocate is O(jobs × GPUs + moved jobs × nodes²) and the look-up of each step
 // time once.
-func (opt *optimus) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.NodeGPUs, error) {
+func (opt *optimus) Allocate(_ context.Context, s *State) ([][]NodeGPUs, error) {
 	widths, err := opt.widths(s)
 	if err != nil {
 		return nil, err
 	}
-	all := make([][]sim.NodeGPUs, len(s.Jobs))
+	all := make([][]NodeGPUs, len(s.Jobs))
 	order := make([]int, len(s.Jobs))
 	for i := range s.Jobs {
 		order[i] = i
@@ -85,7 +83,7 @@ func (opt *optimus) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.No
 	return all, nil
 }
 
-func width(held []sim.NodeGPUs) int {
+func width(held []NodeGPUs) int {
 	n := 0
 	for _, h := range held {
 		n += h.GPUs
@@ -94,7 +92,7 @@ func width(held []sim.NodeGPUs) int {
 }
 
 // widths is how many GPUs each job gets.
-func (opt *optimus) widths(s *sim.ElasticState) ([]int, error) {
+func (opt *optimus) widths(s *State) ([]int, error) {
 	left, perNode := 0, 0
 	for _, n := range s.Nodes {
 		left += n
@@ -111,11 +109,11 @@ func (opt *optimus) widths(s *sim.ElasticState) ([]int, error) {
 		if left < 1 || widths[i] >= j.MaxGPUs {
 			return nil
 		}
-		now, err := opt.stepS(j.ElasticJob, widths[i], perNode)
+		now, err := opt.stepS(j.Job, widths[i], perNode)
 		if err != nil {
 			return err
 		}
-		then, err := opt.stepS(j.ElasticJob, widths[i]+1, perNode)
+		then, err := opt.stepS(j.Job, widths[i]+1, perNode)
 		gains[i] = (now - then) * steps[i]
 		if opt.paper && j.Epoch == 0 {
 			gains[i] *= opt.young
@@ -157,7 +155,7 @@ func (opt *optimus) widths(s *sim.ElasticState) ([]int, error) {
 
 // stepsLeft is the number of steps from the start of the current epoch, or without paper
 // from its end, to the end of the job.
-func (opt *optimus) stepsLeft(j *sim.ElasticView) (float64, error) {
+func (opt *optimus) stepsLeft(j *View) (float64, error) {
 	from := j.Epoch
 	if opt.paper {
 		from--
@@ -177,7 +175,7 @@ func (opt *optimus) stepsLeft(j *sim.ElasticView) (float64, error) {
 }
 
 // stepS is the time of a step of the job on so many GPUs, on nodes of perNode GPUs.
-func (opt *optimus) stepS(j *sim.ElasticJob, gpus, perNode int) (float64, error) {
+func (opt *optimus) stepS(j *Job, gpus, perNode int) (float64, error) {
 	key := stepKey{j.Training, j.Batch, gpus}
 	if v, ok := opt.times[key]; ok {
 		return v, nil
@@ -205,14 +203,14 @@ func (opt *optimus) stepS(j *sim.ElasticJob, gpus, perNode int) (float64, error)
 // evenParts takes GPUs in equal parts from the fewest nodes that have room for them. Nodes
 // with the most free GPUs come first, and equal nodes in their order. Where no equal parts
 // fit, evenParts does what mostFree does.
-func evenParts(free []int, gpus int) []sim.NodeGPUs {
+func evenParts(free []int, gpus int) []NodeGPUs {
 	order := make([]int, len(free))
 	for n := range order {
 		order[n] = n
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return free[b] - free[a] })
 	for k := 1; k <= min(gpus, len(order)); k++ {
-		var held []sim.NodeGPUs
+		var held []NodeGPUs
 		for i, n := range order[:k] {
 			part := gpus / k
 			if i < gpus%k {
@@ -221,7 +219,7 @@ func evenParts(free []int, gpus int) []sim.NodeGPUs {
 			if free[n] < part {
 				break
 			}
-			held = append(held, sim.NodeGPUs{Node: n, GPUs: part})
+			held = append(held, NodeGPUs{Node: n, GPUs: part})
 		}
 		if len(held) == k {
 			for _, h := range held {

@@ -17,7 +17,7 @@ type Config struct {
 	ThresholdS float64
 	// Young is by how much optimus multiplies the gains of jobs in their first epoch; zero means 0.95.
 	Young float64
-	// Interference is sim.ElasticConfig.Interference, which the engine charges and no policy knows.
+	// Interference is sim.RunConfig.Interference, which the engine charges and no policy knows.
 	Interference float64
 }
 

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/elastic/goodput"
 )
 
@@ -100,7 +99,7 @@ type polluxJob struct {
 	seen    bool // present in this interval
 }
 
-var _ sim.BatchPolicy = (*Pollux)(nil)
+var _ BatchPolicy = (*Pollux)(nil)
 
 // NewPollux makes the policy. The same seed gives the same decisions.
 func NewPollux(cfg PolluxConfig, seed uint64) (*Pollux, error) {
@@ -114,7 +113,7 @@ func NewPollux(cfg PolluxConfig, seed uint64) (*Pollux, error) {
 const polluxStream = 0x706f6c6c7578
 
 // Observe keeps a configuration that was not measured before.
-func (po *Pollux) Observe(job *sim.ElasticJob, number int, seen sim.TrainingStep) error {
+func (po *Pollux) Observe(job *Job, number int, seen TrainingStep) error {
 	j := po.job(job, number)
 	j.model.Noise = goodput.Noise{Sqr: seen.Sqr, Variance: seen.Variance}
 	for i := range j.steps {
@@ -128,7 +127,7 @@ func (po *Pollux) Observe(job *sim.ElasticJob, number int, seen sim.TrainingStep
 	return nil
 }
 
-func (po *Pollux) job(job *sim.ElasticJob, number int) *polluxJob {
+func (po *Pollux) job(job *Job, number int) *polluxJob {
 	j := po.jobs[number]
 	if j == nil {
 		l := job.Limits
@@ -153,7 +152,7 @@ func (j *polluxJob) fitted() (*goodput.Model, error) {
 
 // Split returns the best batch on the GPUs. A job that has measured nothing has its initial
 // batch, and one pass.
-func (po *Pollux) Split(job *sim.ElasticJob, number int, placement []int) (local, passes int) {
+func (po *Pollux) Split(job *Job, number int, placement []int) (local, passes int) {
 	gpus := 0
 	for _, g := range placement {
 		gpus += g
@@ -178,9 +177,9 @@ func (po *Pollux) Split(job *sim.ElasticJob, number int, placement []int) (local
 
 // Allocate is O(Generations · Population · (jobs + GPUs)), and fits the models of jobs that
 // have measured new configurations.
-func (po *Pollux) Allocate(ctx context.Context, s *sim.ElasticState) ([][]sim.NodeGPUs, error) {
+func (po *Pollux) Allocate(ctx context.Context, s *State) ([][]NodeGPUs, error) {
 	for i := range s.Jobs {
-		po.job(s.Jobs[i].ElasticJob, s.Jobs[i].Number).seen = true
+		po.job(s.Jobs[i].Job, s.Jobs[i].Number).seen = true
 	}
 	for number, j := range po.jobs {
 		if !j.seen {
@@ -201,17 +200,17 @@ func (po *Pollux) Allocate(ctx context.Context, s *sim.ElasticState) ([][]sim.No
 	if err != nil {
 		return nil, err
 	}
-	all := make([][]sim.NodeGPUs, len(s.Jobs))
+	all := make([][]NodeGPUs, len(s.Jobs))
 	for _, c := range best.cells {
 		i := order[c.job]
-		all[i] = append(all[i], sim.NodeGPUs{Node: int(c.node), GPUs: int(c.gpus)})
+		all[i] = append(all[i], NodeGPUs{Node: int(c.node), GPUs: int(c.gpus)})
 	}
 	po.keep(s, order)
 	return all, nil
 }
 
 // prepare sets up the search for the jobs in the given order.
-func (po *Pollux) prepare(s *sim.ElasticState, order []int) error {
+func (po *Pollux) prepare(s *State, order []int) error {
 	total := 0
 	for _, n := range s.Nodes {
 		total += n
@@ -226,7 +225,7 @@ func (po *Pollux) prepare(s *sim.ElasticState, order []int) error {
 	se.jobs = slices.Grow(se.jobs[:0], len(order))[:len(order)]
 	for k, i := range order {
 		view := &s.Jobs[i]
-		j := po.job(view.ElasticJob, view.Number)
+		j := po.job(view.Job, view.Number)
 		sj := &se.jobs[k]
 		speeds := sj.speeds[:0]
 		*sj = searchJob{factor: math.Max(0, s.NowS-view.ArrivalS-float64(view.Restarts)*po.cfg.RestartS) /
@@ -249,7 +248,7 @@ func (po *Pollux) prepare(s *sim.ElasticState, order []int) error {
 				return g
 			}
 			if po.cfg.KeepBatch {
-				sj.speed = keptBatch(model, view.ElasticJob)
+				sj.speed = keptBatch(model, view.Job)
 			}
 			if base := sj.speed(1, min(share, most)); base > 0 {
 				sj.unit = 1 / base
@@ -268,7 +267,7 @@ func (po *Pollux) prepare(s *sim.ElasticState, order []int) error {
 }
 
 // keptBatch is the goodput of a job at the batch with which it was submitted.
-func keptBatch(model *goodput.Model, job *sim.ElasticJob) func(nodes, gpus int) float64 {
+func keptBatch(model *goodput.Model, job *Job) func(nodes, gpus int) float64 {
 	return func(nodes, gpus int) float64 {
 		local, passes := job.Split(gpus)
 		return model.Goodput(nodes, gpus, local, passes)
@@ -283,7 +282,7 @@ type numberedCell struct {
 
 // adapted is the last population with the jobs that are still there, in their new order, or
 // the current allocation where there is none.
-func (po *Pollux) adapted(s *sim.ElasticState, order []int) [][]cell {
+func (po *Pollux) adapted(s *State, order []int) [][]cell {
 	if len(po.states) == 0 {
 		var base []cell
 		for k := range po.search.jobs {
@@ -308,7 +307,7 @@ func (po *Pollux) adapted(s *sim.ElasticState, order []int) [][]cell {
 }
 
 // keep remembers the population.
-func (po *Pollux) keep(s *sim.ElasticState, order []int) {
+func (po *Pollux) keep(s *State, order []int) {
 	po.states = po.states[:0]
 	for _, st := range po.search.population {
 		kept := make([]numberedCell, len(st.cells))

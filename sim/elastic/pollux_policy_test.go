@@ -4,8 +4,6 @@ import (
 	"context"
 	"reflect"
 	"testing"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 func pollux(t *testing.T, cfg PolluxConfig, seed uint64) *Pollux {
@@ -22,15 +20,15 @@ func pollux(t *testing.T, cfg PolluxConfig, seed uint64) *Pollux {
 // greatest batch that one GPU does in two passes. A policy without co-adaptation keeps the batch of
 // the job.
 func TestPolluxBatch(t *testing.T) {
-	job := elastic(0, 1, nil).ElasticJob
+	job := elastic(0, 1, nil).Job
 	job.Batch = 128
-	job.Limits = sim.BatchLimits{Init: 8, Max: 512, MinLocal: 4, MaxLocal: 32}
+	job.Limits = BatchLimits{Init: 8, Max: 512, MinLocal: 4, MaxLocal: 32}
 	p := pollux(t, PolluxConfig{}, 1)
 	if local, passes := p.Split(job, 0, []int{1}); local != 8 || passes != 1 {
 		t.Errorf("first: %d passes of %d", passes, local)
 	}
 	for _, local := range []int{8, 32} {
-		seen := sim.TrainingStep{Nodes: 1, GPUs: 1, Local: local, StepS: 1 + float64(local)/8, Sqr: 1e-9, Variance: 1}
+		seen := TrainingStep{Nodes: 1, GPUs: 1, Local: local, StepS: 1 + float64(local)/8, Sqr: 1e-9, Variance: 1}
 		if err := p.Observe(job, 0, seen); err != nil {
 			t.Fatal(err)
 		}
@@ -48,8 +46,8 @@ func TestPolluxBatch(t *testing.T) {
 func TestPolluxWidths(t *testing.T) {
 	p := pollux(t, PolluxConfig{}, 1)
 	view := elastic(7, 1, nil)
-	view.Limits = sim.BatchLimits{Init: 64, Max: 4096, MinLocal: 8, MaxLocal: 64}
-	s := &sim.ElasticState{NowS: 600, Nodes: []int{4, 4}, Jobs: []sim.ElasticView{view}}
+	view.Limits = BatchLimits{Init: 64, Max: 4096, MinLocal: 8, MaxLocal: 64}
+	s := &State{NowS: 600, Nodes: []int{4, 4}, Jobs: []View{view}}
 	for _, want := range []int{1, 2, 4, 8, 8} {
 		all, err := p.Allocate(context.Background(), s)
 		if err != nil {
@@ -59,21 +57,21 @@ func TestPolluxWidths(t *testing.T) {
 			t.Fatalf("%d GPUs, by hand %d", got, want)
 		}
 		s.Jobs[0].Held = all[0]
-		if err := p.Observe(view.ElasticJob, 7, sim.TrainingStep{Nodes: len(all[0]), GPUs: want, Local: 64, StepS: 1,
+		if err := p.Observe(view.Job, 7, TrainingStep{Nodes: len(all[0]), GPUs: want, Local: 64, StepS: 1,
 			SyncS: .01, Sqr: 1e-9, Variance: 1}); err != nil {
 			t.Fatal(err)
 		}
 		s.NowS += 60
 	}
 	// The policy forgets jobs that have ended.
-	s.Jobs = []sim.ElasticView{elastic(8, 1, nil)}
+	s.Jobs = []View{elastic(8, 1, nil)}
 	if _, err := p.Allocate(context.Background(), s); err != nil || len(p.jobs) != 1 || p.jobs[8] == nil {
 		t.Errorf("jobs %v, error %v", p.jobs, err)
 	}
 }
 
 func TestPolluxSeeds(t *testing.T) {
-	run := func(seed uint64) (out [][][]sim.NodeGPUs) {
+	run := func(seed uint64) (out [][][]NodeGPUs) {
 		p, s := decision(t, PolluxConfig{Generations: 5}, seed)
 		for range 2 {
 			all, err := p.Allocate(context.Background(), s)

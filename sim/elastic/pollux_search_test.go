@@ -10,13 +10,12 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/elastic/goodput"
 )
 
 // decision is the instance of testdata/pollux_decision.csv: 200 jobs with models on 64 nodes of 4
 // GPUs, all of them free.
-func decision(t testing.TB, cfg PolluxConfig, seed uint64) (*Pollux, *sim.ElasticState) {
+func decision(t testing.TB, cfg PolluxConfig, seed uint64) (*Pollux, *State) {
 	t.Helper()
 	f, err := os.Open("testdata/pollux_decision.csv")
 	if err != nil {
@@ -32,7 +31,7 @@ func decision(t testing.TB, cfg PolluxConfig, seed uint64) (*Pollux, *sim.Elasti
 		t.Fatal(err)
 	}
 	const nowS = 20000
-	s := &sim.ElasticState{NowS: nowS, Nodes: slices.Repeat([]int{4}, 64)}
+	s := &State{NowS: nowS, Nodes: slices.Repeat([]int{4}, 64)}
 	for number, r := range rows[1:] {
 		v := make([]float64, len(r))
 		for i := range r {
@@ -41,10 +40,10 @@ func decision(t testing.TB, cfg PolluxConfig, seed uint64) (*Pollux, *sim.Elasti
 			}
 		}
 		limits := goodput.Limits{Init: int(v[9]), Max: int(v[10]), MinLocal: int(v[11]), MaxLocal: int(v[12])}
-		job := &sim.ElasticJob{ID: strconv.Itoa(number), ArrivalS: nowS - v[14], GPUs: 1, MaxGPUs: 64,
+		job := &Job{ID: strconv.Itoa(number), ArrivalS: nowS - v[14], GPUs: 1, MaxGPUs: 64,
 			Batch: limits.Init, Epochs: 1, Weight: 1,
-			Limits: sim.BatchLimits{Init: limits.Init, Max: limits.Max, MinLocal: limits.MinLocal, MaxLocal: limits.MaxLocal}}
-		s.Jobs = append(s.Jobs, sim.ElasticView{ElasticJob: job, Number: number, Restarts: int64(v[15]), AttainedS: v[16]})
+			Limits: BatchLimits{Init: limits.Init, Max: limits.Max, MinLocal: limits.MinLocal, MaxLocal: limits.MaxLocal}}
+		s.Jobs = append(s.Jobs, View{Job: job, Number: number, Restarts: int64(v[15]), AttainedS: v[16]})
 		p.jobs[number] = &polluxJob{steps: make([]goodput.Step, 1), maxGPUs: (int(v[13]) + 1) / 2, model: goodput.Model{
 			Params: goodput.Params{ComputeS: v[0], SampleS: v[1], NodesS: v[2], NodesGPUS: v[3], LocalS: v[4],
 				LocalGPUS: v[5], Overlap: v[6]},

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 // table is a training whose steps take stepS[GPUs] for any batch, all of it synchronisation.
@@ -33,14 +31,14 @@ func (m *table) Epoch(_, epoch int) (gain, endProgress, endSteps float64, err er
 }
 
 // elastic returns a job of three epochs that asks for a number of GPUs.
-func elastic(number, gpus int, training sim.Training, held ...sim.NodeGPUs) sim.ElasticView {
-	return sim.ElasticView{Number: number, Held: held, ElasticJob: &sim.ElasticJob{
+func elastic(number, gpus int, training Training, held ...NodeGPUs) View {
+	return View{Number: number, Held: held, Job: &Job{
 		ID: fmt.Sprint(number), Weight: 1, GPUs: gpus, MaxGPUs: 64, Batch: 64, Epochs: 3,
-		Limits: sim.BatchLimits{Init: 64, Max: 64, MaxLocal: 64}, Training: training,
+		Limits: BatchLimits{Init: 64, Max: 64, MaxLocal: 64}, Training: training,
 	}}
 }
 
-func allocate(t *testing.T, p sim.ElasticPolicy, s *sim.ElasticState, want ...[]sim.NodeGPUs) {
+func allocate(t *testing.T, p Policy, s *State, want ...[]NodeGPUs) {
 	t.Helper()
 	got, err := p.Allocate(context.Background(), s)
 	if err != nil {
@@ -57,10 +55,10 @@ func allocate(t *testing.T, p sim.ElasticPolicy, s *sim.ElasticState, want ...[]
 	}
 }
 
-func at(nodes ...int) []sim.NodeGPUs {
-	var held []sim.NodeGPUs
+func at(nodes ...int) []NodeGPUs {
+	var held []NodeGPUs
 	for i := 0; i < len(nodes); i += 2 {
-		held = append(held, sim.NodeGPUs{Node: nodes[i], GPUs: nodes[i+1]})
+		held = append(held, NodeGPUs{Node: nodes[i], GPUs: nodes[i+1]})
 	}
 	return held
 }
@@ -76,14 +74,14 @@ func TestPolluxOptimusWidths(t *testing.T) {
 	b := &table{[]float64{0, 8, 5, 4.5, 4.6, 4, 4, 4, 4}, 10}
 	for i, want := range [][2]int{{1, 0}, {1, 1}, {1, 2}, {2, 2}, {3, 2}, {3, 3}, {4, 3}, {4, 3}} {
 		gpus := i + 1
-		s := &sim.ElasticState{Nodes: []int{gpus}, Jobs: []sim.ElasticView{elastic(0, 1, a), elastic(1, 1, b)}}
+		s := &State{Nodes: []int{gpus}, Jobs: []View{elastic(0, 1, a), elastic(1, 1, b)}}
 		got, err := new(optimus).widths(s)
 		if err != nil || got[0] != want[0] || got[1] != want[1] {
 			t.Errorf("%d GPUs: widths %v, by hand %v; %v", gpus, got, want, err)
 		}
 	}
 	// In its last epoch, one step of B counts, so a second GPU would save B 3 s and A 40 s.
-	s := &sim.ElasticState{Nodes: []int{3}, Jobs: []sim.ElasticView{elastic(0, 1, a), elastic(1, 1, b)}}
+	s := &State{Nodes: []int{3}, Jobs: []View{elastic(0, 1, a), elastic(1, 1, b)}}
 	s.Jobs[1].Epoch = 2
 	if got, err := new(optimus).widths(s); err != nil || got[0] != 2 || got[1] != 1 {
 		t.Errorf("last epoch: widths %v; %v", got, err)
@@ -104,7 +102,7 @@ func TestPolluxOptimusPlacement(t *testing.T) {
 	wide := &table{[]float64{0, 10, 6, 5, 4.9}, 5}
 	flat := &table{[]float64{0, 1, 1, 1, 1}, 5}
 	p := newOptimus(false, 0)
-	s := &sim.ElasticState{Nodes: []int{2, 2}, Jobs: []sim.ElasticView{elastic(0, 1, wide), elastic(1, 1, flat)}}
+	s := &State{Nodes: []int{2, 2}, Jobs: []View{elastic(0, 1, wide), elastic(1, 1, flat)}}
 	allocate(t, p, s, at(1, 2, 0, 1), at(0, 1))
 	s.Jobs = append(s.Jobs, elastic(2, 1, flat))
 	allocate(t, p, s, at(0, 1, 1, 1), at(0, 1), at(1, 1))
@@ -115,7 +113,7 @@ func TestPolluxOptimusPlacement(t *testing.T) {
 // comes first and runs beside the third; the first no longer fits.
 func TestPolluxTiresias(t *testing.T) {
 	p := newPolluxTiresias(0)
-	s := &sim.ElasticState{Nodes: []int{2, 2}, Jobs: []sim.ElasticView{elastic(0, 3, nil), elastic(1, 2, nil),
+	s := &State{Nodes: []int{2, 2}, Jobs: []View{elastic(0, 3, nil), elastic(1, 2, nil),
 		elastic(2, 1, nil)}}
 	s.NowS = 60
 	allocate(t, p, s, at(0, 2, 1, 1), nil, at(1, 1))
@@ -124,7 +122,7 @@ func TestPolluxTiresias(t *testing.T) {
 	s.NowS = 60 + 19200
 	allocate(t, p, s, nil, at(0, 2), at(1, 1))
 	// The second job ends. The first runs again, and a job that arrives is placed before it.
-	s.Jobs = []sim.ElasticView{s.Jobs[0], s.Jobs[2], elastic(3, 2, nil)}
+	s.Jobs = []View{s.Jobs[0], s.Jobs[2], elastic(3, 2, nil)}
 	s.NowS += 60
 	allocate(t, p, s, nil, at(1, 1), at(0, 2))
 	s.Jobs = s.Jobs[:2]
@@ -135,7 +133,7 @@ func TestPolluxTiresias(t *testing.T) {
 // Time without GPUs does not count as executed.
 func TestPolluxTiresiasWaits(t *testing.T) {
 	p := newPolluxTiresias(0)
-	s := &sim.ElasticState{NowS: 60, Nodes: []int{4}, Jobs: []sim.ElasticView{elastic(0, 4, nil), elastic(1, 4, nil)}}
+	s := &State{NowS: 60, Nodes: []int{4}, Jobs: []View{elastic(0, 4, nil), elastic(1, 4, nil)}}
 	allocate(t, p, s, at(0, 4), nil)
 	s.NowS = 60 + 14400 // the first job moves to the lower queue
 	allocate(t, p, s, nil, at(0, 4))
@@ -154,7 +152,7 @@ func TestPolluxTiresiasWaits(t *testing.T) {
 func TestOptimusYoung(t *testing.T) {
 	a := &table{[]float64{0, 10, 6, 5}, 10. / 3}
 	b := &table{[]float64{0, 8, 5, 4.5}, 6.5}
-	s := &sim.ElasticState{Nodes: []int{3}, Jobs: []sim.ElasticView{elastic(0, 1, a), elastic(1, 1, b)}}
+	s := &State{Nodes: []int{3}, Jobs: []View{elastic(0, 1, a), elastic(1, 1, b)}}
 	s.Jobs[1].Epoch = 1
 	for i, c := range []struct {
 		paper bool
@@ -178,7 +176,7 @@ func TestOptimusEvenParts(t *testing.T) {
 	for _, c := range []struct {
 		free []int
 		gpus int
-		want []sim.NodeGPUs
+		want []NodeGPUs
 		left []int
 	}{
 		{[]int{4, 4}, 6, at(0, 3, 1, 3), []int{1, 1}},

@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 	"slices"
-
-	"github.com/hare-sched/hare/sim"
 )
 
 // tiresiasThresholdS is the service at which Pollux's Tiresias demotes jobs, in
@@ -37,7 +35,7 @@ type tiresiasJob struct {
 	seenS      float64
 }
 
-var _ sim.ElasticPolicy = (*polluxTiresias)(nil)
+var _ Policy = (*polluxTiresias)(nil)
 
 // newPolluxTiresias makes the policy; thresholdS is Config.ThresholdS.
 func newPolluxTiresias(thresholdS float64) *polluxTiresias {
@@ -51,9 +49,9 @@ func newPolluxTiresias(thresholdS float64) *polluxTiresias {
 }
 
 // Allocate is O(jobs + moved jobs × nodes²).
-func (pt *polluxTiresias) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.NodeGPUs, error) {
+func (pt *polluxTiresias) Allocate(_ context.Context, s *State) ([][]NodeGPUs, error) {
 	pt.update(s)
-	all := make([][]sim.NodeGPUs, len(s.Jobs))
+	all := make([][]NodeGPUs, len(s.Jobs))
 	left := 0
 	for _, n := range s.Nodes {
 		left += n
@@ -79,7 +77,7 @@ func (pt *polluxTiresias) Allocate(_ context.Context, s *sim.ElasticState) ([][]
 }
 
 // update adds jobs that arrived, removes jobs that ended, and demotes jobs.
-func (pt *polluxTiresias) update(s *sim.ElasticState) {
+func (pt *polluxTiresias) update(s *State) {
 	if pt.jobs == nil {
 		pt.jobs = map[int]*tiresiasJob{}
 	}
@@ -122,7 +120,7 @@ func (pt *polluxTiresias) update(s *sim.ElasticState) {
 }
 
 // freeGPUs is the number of GPUs that the allocations leave free, by node.
-func freeGPUs(nodes []int, all [][]sim.NodeGPUs) []int {
+func freeGPUs(nodes []int, all [][]NodeGPUs) []int {
 	free := slices.Clone(nodes)
 	for _, held := range all {
 		for _, h := range held {
@@ -134,8 +132,8 @@ func freeGPUs(nodes []int, all [][]sim.NodeGPUs) []int {
 
 // mostFree takes GPUs from the node with the most free GPUs, the first of equal nodes,
 // and then from the next such node until there are enough. free must have enough.
-func mostFree(free []int, gpus int) []sim.NodeGPUs {
-	var held []sim.NodeGPUs
+func mostFree(free []int, gpus int) []NodeGPUs {
+	var held []NodeGPUs
 	for gpus > 0 {
 		best := 0
 		for n := range free {
@@ -144,7 +142,7 @@ func mostFree(free []int, gpus int) []sim.NodeGPUs {
 			}
 		}
 		take := min(gpus, free[best])
-		held = append(held, sim.NodeGPUs{Node: best, GPUs: take})
+		held = append(held, NodeGPUs{Node: best, GPUs: take})
 		free[best] -= take
 		gpus -= take
 	}

@@ -26,7 +26,7 @@ func TestCentre(t *testing.T) {
 }
 
 // randomState returns a state with jobs of one to four GPUs, some of which cannot use a type.
-func randomState(seed uint64, jobs int) *LeaseState {
+func randomState(seed uint64, jobs int) *State {
 	r := rand.New(rand.NewPCG(seed, 3))
 	s := state(1+r.IntN(4), 1+r.IntN(4), 1+r.IntN(4))
 	s.NowS = 1000
@@ -75,7 +75,7 @@ func TestCentreIsOptimal(t *testing.T) {
 	}
 }
 
-func keepsBounds(t *testing.T, s *LeaseState, share []float64) {
+func keepsBounds(t *testing.T, s *State, share []float64) {
 	t.Helper()
 	used := make([]float64, 3)
 	for i := range s.Jobs {
@@ -141,7 +141,7 @@ func TestDivisionsOfExtremeJobs(t *testing.T) {
 	if testing.Short() {
 		seeds = 10
 	}
-	entities := []*LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 200},
+	entities := []*Entity{{Name: "a", Weight: 1}, {Name: "b", Weight: 200},
 		{Name: "c", Weight: 0.3, FIFO: true}}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 5))

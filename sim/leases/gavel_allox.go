@@ -24,7 +24,7 @@ type gavelAlloX struct {
 
 var _ SharePolicy = (*gavelAlloX)(nil)
 
-func (ga *gavelAlloX) LeaseTraits() LeaseTraits { return LeaseTraits{} }
+func (ga *gavelAlloX) LeaseTraits() Traits { return Traits{} }
 
 // maxCells limits what is matched at a time: 1 GiB of costs.
 const maxCells = 1 << 27
@@ -33,7 +33,7 @@ const maxCells = 1 << 27
 const noRate = 1e-10
 
 // Shares is O(jobs³ × free GPUs) at worst, with the jobs that wait.
-func (ga *gavelAlloX) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
+func (ga *gavelAlloX) Shares(ctx context.Context, s *State, out *Shares) error {
 	free := slices.Clone(s.GPUs)
 	ga.assigned = slices.DeleteFunc(ga.assigned, func(g assigned) bool {
 		_, there := indexOf(s, g.number)
@@ -77,7 +77,7 @@ func (ga *gavelAlloX) Shares(ctx context.Context, s *LeaseState, out *Shares) er
 }
 
 // assign gives the first job of each free GPU.
-func (ga *gavelAlloX) assign(s *LeaseState, waiting, kinds []int) []assigned {
+func (ga *gavelAlloX) assign(s *State, waiting, kinds []int) []assigned {
 	if len(waiting) == 0 || len(kinds) == 0 {
 		return nil
 	}

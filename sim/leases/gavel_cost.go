@@ -41,11 +41,11 @@ type gavelCost struct {
 
 var _ SharePolicy = (*gavelCost)(nil)
 
-func (gc *gavelCost) LeaseTraits() LeaseTraits { return LeaseTraits{} }
+func (gc *gavelCost) LeaseTraits() Traits { return Traits{} }
 
 // Shares solves a program with a column for each job and type; two where
 // deadlines cannot be met.
-func (gc *gavelCost) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
+func (gc *gavelCost) Shares(ctx context.Context, s *State, out *Shares) error {
 	price, err := pricesOf(s.Types, gc.prices)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (gc *gavelCost) Shares(ctx context.Context, s *LeaseState, out *Shares) err
 }
 
 // deadlines adds a row a job that has one, and says whether none is due at once.
-func deadlines(b *programBuilder, s *LeaseState) bool {
+func deadlines(b *programBuilder, s *State) bool {
 	n, ref := len(s.Types), reference(s)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]

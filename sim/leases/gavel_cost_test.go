@@ -45,7 +45,7 @@ func TestCostWithDeadlines(t *testing.T) {
 }
 
 func TestPoliciesSayWhatJobsLack(t *testing.T) {
-	j := []LeaseJob{{ID: "a", SLO: 2}, {ID: "b", Entity: &LeaseEntity{Name: "e", Weight: 1}}}
+	j := []Job{{ID: "a", SLO: 2}, {ID: "b", Entity: &Entity{Name: "e", Weight: 1}}}
 	for name, want := range map[string]string{
 		"gavel:hierarchical_perf": "an entity for every job, and 1 of 2 have none: " +
 			"give the trace a column entity",

@@ -25,12 +25,12 @@ type gavelDuration struct {
 
 var _ SharePolicy = (*gavelDuration)(nil)
 
-func (gd *gavelDuration) LeaseTraits() LeaseTraits {
-	return LeaseTraits{ShuffleTypes: !gd.perf}
+func (gd *gavelDuration) LeaseTraits() Traits {
+	return Traits{ShuffleTypes: !gd.perf}
 }
 
 // Shares solves two programs, each with a column for each job and type.
-func (gd *gavelDuration) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
+func (gd *gavelDuration) Shares(ctx context.Context, s *State, out *Shares) error {
 	rates := ratesOf(s, gd.perf)
 	least, err := gd.least(ctx, s, rates)
 	if err != nil {
@@ -52,7 +52,7 @@ func (gd *gavelDuration) Shares(ctx context.Context, s *LeaseState, out *Shares)
 }
 
 // demands adds a row a job: Σ_k r_ik x_ik ≥ the demand.
-func demands(b *programBuilder, s *LeaseState, rates [][]float64, demand func(i int) float64) {
+func demands(b *programBuilder, s *State, rates [][]float64, demand func(i int) float64) {
 	n := len(s.Types)
 	for i := range s.Jobs {
 		for k, r := range rates[i] {
@@ -63,7 +63,7 @@ func demands(b *programBuilder, s *LeaseState, rates [][]float64, demand func(i 
 }
 
 // least is the least T, by the greatest 1/T; rows are divided by the steps left.
-func (gd *gavelDuration) least(ctx context.Context, s *LeaseState, rates [][]float64) (float64, error) {
+func (gd *gavelDuration) least(ctx context.Context, s *State, rates [][]float64) (float64, error) {
 	n := len(s.Types)
 	var b programBuilder
 	for range n * len(s.Jobs) {
@@ -120,7 +120,7 @@ func lastFeasible(least float64) float64 {
 
 // reference is the type whose rate stands for all in policies that know no
 // others: v100 where it is one, as in Gavel, else the last by name.
-func reference(s *LeaseState) int {
+func reference(s *State) int {
 	for k, name := range s.Types {
 		if name == "V100" || name == "v100" {
 			return k
@@ -131,7 +131,7 @@ func reference(s *LeaseState) int {
 
 // ratesOf are the rates that a policy counts with: without perf, for all types
 // that of the reference type, or the job's greatest where it has none there.
-func ratesOf(s *LeaseState, perf bool) [][]float64 {
+func ratesOf(s *State, perf bool) [][]float64 {
 	rates, ref := make([][]float64, len(s.Jobs)), reference(s)
 	for i := range s.Jobs {
 		rates[i] = s.Jobs[i].Rate

@@ -30,12 +30,12 @@ type assigned struct{ number, kind int }
 
 var _ SharePolicy = (*gavelFIFO)(nil)
 
-func (gf *gavelFIFO) LeaseTraits() LeaseTraits {
-	return LeaseTraits{ShuffleTypes: !gf.perf, OnlyShares: true}
+func (gf *gavelFIFO) LeaseTraits() Traits {
+	return Traits{ShuffleTypes: !gf.perf, OnlyShares: true}
 }
 
 // Shares is O(jobs × types), and O(jobs²) at worst when many jobs end at once.
-func (gf *gavelFIFO) Shares(_ context.Context, s *LeaseState, out *Shares) error {
+func (gf *gavelFIFO) Shares(_ context.Context, s *State, out *Shares) error {
 	if gf.perf {
 		gf.assigned = gf.assigned[:0]
 	}
@@ -100,7 +100,7 @@ func (gf *gavelFIFO) Shares(_ context.Context, s *LeaseState, out *Shares) error
 
 // pick gives the type for a job and the place in open that is taken off when
 // the type is used up.
-func (gf *gavelFIFO) pick(j *LeaseView, open, room []int) (kind, at int) {
+func (gf *gavelFIFO) pick(j *View, open, room []int) (kind, at int) {
 	if !gf.perf {
 		return open[len(open)-1], room[gf.draws.Below(len(room))]
 	}
@@ -113,12 +113,12 @@ func (gf *gavelFIFO) pick(j *LeaseView, open, room []int) (kind, at int) {
 	return open[at], at
 }
 
-func (gf *gavelFIFO) give(j *LeaseView, kind int, free []int) {
+func (gf *gavelFIFO) give(j *View, kind int, free []int) {
 	gf.assigned = append(gf.assigned, assigned{j.Number, kind})
 	free[kind] -= j.GPUs
 }
 
 // indexOf finds a job by its number; jobs rise by number.
-func indexOf(s *LeaseState, number int) (int, bool) {
-	return slices.BinarySearchFunc(s.Jobs, number, func(j LeaseView, n int) int { return j.Number - n })
+func indexOf(s *State, number int) (int, bool) {
+	return slices.BinarySearchFunc(s.Jobs, number, func(j View, n int) int { return j.Number - n })
 }

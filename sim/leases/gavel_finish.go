@@ -32,12 +32,12 @@ type isolated struct {
 
 var _ SharePolicy = (*gavelFinish)(nil)
 
-func (fin *gavelFinish) LeaseTraits() LeaseTraits {
-	return LeaseTraits{ShuffleTypes: !fin.perf}
+func (fin *gavelFinish) LeaseTraits() Traits {
+	return Traits{ShuffleTypes: !fin.perf}
 }
 
 // Shares is O(jobs × types³) a step of analyticCenter, of which there are some tens.
-func (fin *gavelFinish) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
+func (fin *gavelFinish) Shares(ctx context.Context, s *State, out *Shares) error {
 	rates := ratesOf(s, fin.perf)
 	now := make(map[int]isolated, len(s.Jobs))
 	alone := make([]float64, len(s.Jobs)) // isolated_i
@@ -76,7 +76,7 @@ func (fin *gavelFinish) Shares(ctx context.Context, s *LeaseState, out *Shares) 
 }
 
 // shareProgramCenter has what every division of time keeps.
-func shareProgramCenter(s *LeaseState) *analyticCenter {
+func shareProgramCenter(s *State) *analyticCenter {
 	c := &analyticCenter{}
 	for _, w := range s.GPUs {
 		c.gpus = append(c.gpus, max(float64(w), almostNoGPU))

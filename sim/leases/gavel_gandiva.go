@@ -21,10 +21,10 @@ type gavelGandiva struct {
 
 var _ SharePolicy = (*gavelGandiva)(nil)
 
-func (gg *gavelGandiva) LeaseTraits() LeaseTraits { return LeaseTraits{Pairs: true} }
+func (gg *gavelGandiva) LeaseTraits() Traits { return Traits{Pairs: true} }
 
 // Shares is O(jobs × types + jobs × pairs).
-func (gg *gavelGandiva) Shares(_ context.Context, s *LeaseState, out *Shares) error {
+func (gg *gavelGandiva) Shares(_ context.Context, s *State, out *Shares) error {
 	gg.pairs = slices.DeleteFunc(gg.pairs, func(pair [2]int) bool {
 		a, here := indexOf(s, pair[0])
 		b, there := indexOf(s, pair[1])
@@ -60,7 +60,7 @@ func (gg *gavelGandiva) Shares(_ context.Context, s *LeaseState, out *Shares) er
 
 // pair draws as many couples as there are jobs without a partner; those of equal
 // width become pairs. It gives the jobs that stay alone.
-func (gg *gavelGandiva) pair(s *LeaseState) (alone []int) {
+func (gg *gavelGandiva) pair(s *State) (alone []int) {
 	for i := range s.Jobs {
 		if !slices.ContainsFunc(gg.pairs, func(pair [2]int) bool {
 			return pair[0] == s.Jobs[i].Number ||
@@ -85,10 +85,10 @@ func (gg *gavelGandiva) pair(s *LeaseState) (alone []int) {
 }
 
 // pays says whether two jobs progress faster by sharing GPUs than by taking turns.
-func pays(s *LeaseState, a, b int) bool {
+func pays(s *State, a, b int) bool {
 	sum := 0.0
 	for k := range s.Types {
-		x, y := s.PairRates(s.Jobs[a].LeaseJob, s.Jobs[b].LeaseJob, k)
+		x, y := s.PairRates(s.Jobs[a].Job, s.Jobs[b].Job, k)
 		if x <= 0 || y <= 0 {
 			return false
 		}

@@ -14,10 +14,10 @@ type gavelIsolated struct{}
 
 var _ SharePolicy = gavelIsolated{}
 
-func (gavelIsolated) LeaseTraits() LeaseTraits { return LeaseTraits{ShuffleTypes: true} }
+func (gavelIsolated) LeaseTraits() Traits { return Traits{ShuffleTypes: true} }
 
 // Shares is O(jobs × types).
-func (gavelIsolated) Shares(_ context.Context, s *LeaseState, out *Shares) error {
+func (gavelIsolated) Shares(_ context.Context, s *State, out *Shares) error {
 	n := len(s.Types)
 	for i := range s.Jobs {
 		equalShare(s, len(s.Jobs), s.Jobs[i].GPUs, out.Share[i*n:(i+1)*n])
@@ -26,7 +26,7 @@ func (gavelIsolated) Shares(_ context.Context, s *LeaseState, out *Shares) error
 }
 
 // equalShare is the share of one of m users of whole GPUs.
-func equalShare(s *LeaseState, m, gpus int, share []float64) {
+func equalShare(s *State, m, gpus int, share []float64) {
 	sum := 0.0
 	for k, have := range s.GPUs {
 		share[k] = float64(have) / float64(m) / float64(gpus)

@@ -40,11 +40,11 @@ const maxKept = 4096
 
 var _ SharePolicy = (*gavelMaxMin)(nil)
 
-func (mm *gavelMaxMin) LeaseTraits() LeaseTraits {
-	return LeaseTraits{ShuffleTypes: !mm.perf}
+func (mm *gavelMaxMin) LeaseTraits() Traits {
+	return Traits{ShuffleTypes: !mm.perf}
 }
 
-func (mm *gavelMaxMin) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
+func (mm *gavelMaxMin) Shares(ctx context.Context, s *State, out *Shares) error {
 	if mm.perf && len(s.Jobs) > jobByJob {
 		return mm.byClass(ctx, s, out)
 	}
@@ -70,7 +70,7 @@ func (mm *gavelMaxMin) Shares(ctx context.Context, s *LeaseState, out *Shares) e
 	return nil
 }
 
-func (mm *gavelMaxMin) byJob(ctx context.Context, s *LeaseState, out *Shares) error {
+func (mm *gavelMaxMin) byJob(ctx context.Context, s *State, out *Shares) error {
 	n := len(s.Types)
 	one := slices.Repeat([]float64{1}, n)
 	b := shareProgram(s)
@@ -91,7 +91,7 @@ func (mm *gavelMaxMin) byJob(ctx context.Context, s *LeaseState, out *Shares) er
 }
 
 // maxMinRow gives the coefficients of a job's shares in what is maximised.
-func maxMinRow(s *LeaseState, rate []float64, weight float64, gpus int) []float64 {
+func maxMinRow(s *State, rate []float64, weight float64, gpus int) []float64 {
 	total := 0
 	for _, w := range s.GPUs {
 		total += w
@@ -107,7 +107,7 @@ func maxMinRow(s *LeaseState, rate []float64, weight float64, gpus int) []float6
 	return row
 }
 
-func (mm *gavelMaxMin) byClass(ctx context.Context, s *LeaseState, out *Shares) error {
+func (mm *gavelMaxMin) byClass(ctx context.Context, s *State, out *Shares) error {
 	classes, of := classesOf(s)
 	n := len(s.Types)
 	var b programBuilder

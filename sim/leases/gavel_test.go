@@ -13,19 +13,19 @@ import (
 )
 
 // state returns a state of jobs on a cluster of K80, P100 and V100 GPUs.
-func state(k80, p100, v100 int, jobs ...LeaseView) *LeaseState {
+func state(k80, p100, v100 int, jobs ...View) *State {
 	for i := range jobs {
 		jobs[i].Number = i
 	}
-	return &LeaseState{Types: []string{"K80", "P100", "V100"}, GPUs: []int{k80, p100, v100}, Jobs: jobs}
+	return &State{Types: []string{"K80", "P100", "V100"}, GPUs: []int{k80, p100, v100}, Jobs: jobs}
 }
 
-func job(gpus int, weight float64, steps int64, rate ...float64) LeaseView {
-	return LeaseView{LeaseJob: &LeaseJob{ID: fmt.Sprint(rate), Weight: weight, GPUs: gpus, Steps: steps,
+func job(gpus int, weight float64, steps int64, rate ...float64) View {
+	return View{Job: &Job{ID: fmt.Sprint(rate), Weight: weight, GPUs: gpus, Steps: steps,
 		Rate: rate}, StepsLeft: steps}
 }
 
-func divide(t *testing.T, p SharePolicy, s *LeaseState) *Shares {
+func divide(t *testing.T, p SharePolicy, s *State) *Shares {
 	t.Helper()
 	out := &Shares{Share: make([]float64, len(s.Types)*len(s.Jobs))}
 	if err := p.Shares(context.Background(), s, out); err != nil {
@@ -103,7 +103,7 @@ func TestMaxMinPerf(t *testing.T) {
 // weight 2 gets twice as much as the others, but at most a whole GPU.
 func TestMaxMinPlain(t *testing.T) {
 	for name, f := range map[string]struct {
-		s    *LeaseState
+		s    *State
 		want []float64 // the sum of shares by job
 	}{
 		"equal": {state(1, 0, 1, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)),
@@ -188,7 +188,7 @@ func TestGandiva(t *testing.T) {
 	p := &gavelGandiva{draws: sim.NewTwister(0)}
 	s := state(0, 0, 2, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1))
 	rate := 0.6
-	s.PairRates = func(_, _ *LeaseJob, _ int) (float64, float64) { return rate, rate }
+	s.PairRates = func(_, _ *Job, _ int) (float64, float64) { return rate, rate }
 	if out := divide(t, p, s); len(out.Pairs) != 0 {
 		t.Error("jobs that fit are paired")
 	}
@@ -215,7 +215,7 @@ func TestGandiva(t *testing.T) {
 // A state whose matching would need too much memory is refused, and a search ends with its
 // context.
 func TestAlloXIsBounded(t *testing.T) {
-	jobs := make([]LeaseView, 4000)
+	jobs := make([]View, 4000)
 	for i := range jobs {
 		jobs[i] = job(1, 1, 1, 1, 1, 1)
 	}

@@ -14,10 +14,10 @@ type gavelThroughput struct{ solver lp.Solver }
 
 var _ SharePolicy = (*gavelThroughput)(nil)
 
-func (gt *gavelThroughput) LeaseTraits() LeaseTraits { return LeaseTraits{} }
+func (gt *gavelThroughput) LeaseTraits() Traits { return Traits{} }
 
 // Shares solves a program with a column for each job and type.
-func (gt *gavelThroughput) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
+func (gt *gavelThroughput) Shares(ctx context.Context, s *State, out *Shares) error {
 	b := shareProgram(s)
 	n := len(s.Types)
 	for i := range s.Jobs {

@@ -24,8 +24,8 @@ type gavelWaterFill struct {
 
 var _ SharePolicy = (*gavelWaterFill)(nil)
 
-func (wf *gavelWaterFill) LeaseTraits() LeaseTraits {
-	return LeaseTraits{ShuffleTypes: !wf.perf}
+func (wf *gavelWaterFill) LeaseTraits() Traits {
+	return Traits{ShuffleTypes: !wf.perf}
 }
 
 // fullBy is the factor by which a job that is not full exceeds the throughput that it
@@ -42,7 +42,7 @@ type filling struct {
 }
 
 // Shares solves as many programs as there are levels, jobs at most.
-func (wf *gavelWaterFill) Shares(ctx context.Context, s *LeaseState, out *Shares) error {
+func (wf *gavelWaterFill) Shares(ctx context.Context, s *State, out *Shares) error {
 	jobs, most := fillings(s, wf.perf), 0.0
 	for i := range jobs {
 		most = max(most, jobs[i].highest*float64(s.Jobs[i].GPUs))
@@ -80,7 +80,7 @@ func (wf *gavelWaterFill) Shares(ctx context.Context, s *LeaseState, out *Shares
 }
 
 // fillings starts all jobs at nothing.
-func fillings(s *LeaseState, perf bool) []filling {
+func fillings(s *State, perf bool) []filling {
 	total := 0
 	for _, w := range s.GPUs {
 		total += w
@@ -106,7 +106,7 @@ func fillings(s *LeaseState, perf bool) []filling {
 }
 
 // weigh gives the jobs that are not full their weights for a round.
-func (wf *gavelWaterFill) weigh(s *LeaseState, jobs []filling) error {
+func (wf *gavelWaterFill) weigh(s *State, jobs []filling) error {
 	sums := map[string]float64{} // of the weights of an entity's jobs; of its first: 1
 	for i := range jobs {
 		j, e := &jobs[i], s.Jobs[i].Entity
@@ -137,7 +137,7 @@ func (wf *gavelWaterFill) weigh(s *LeaseState, jobs []filling) error {
 }
 
 // settle raises the levels by the result of a round, and says whether another round is due.
-func settle(s *LeaseState, jobs []filling, raised float64, share []float64) bool {
+func settle(s *State, jobs []filling, raised float64, share []float64) bool {
 	left, fuller := 0, false
 	for i := range jobs {
 		j := &jobs[i]

@@ -34,11 +34,11 @@ func TestWaterFilling(t *testing.T) {
 // a, with weight 1, and b's second job, with weight 3. The shares are 1/12 + 1/24, 3/12 + 3/24, 1
 // and 1/2.
 func TestHierarchical(t *testing.T) {
-	a, b := &LeaseEntity{Name: "a", Weight: 1}, &LeaseEntity{Name: "b", Weight: 3, FIFO: true}
+	a, b := &Entity{Name: "a", Weight: 1}, &Entity{Name: "b", Weight: 3, FIFO: true}
 	for gpus, want := range map[int][]float64{1: {1. / 16, 3. / 16, 3. / 4, 0}, 2: {1. / 8, 3. / 8, 1, 1. / 2}} {
 		s := state(0, 0, gpus, job(1, 1, 9, 0, 0, 1), job(1, 3, 9, 0, 0, 1), job(1, 1, 9, 0, 0, 1),
 			job(1, 1, 9, 0, 0, 1))
-		for i, e := range []*LeaseEntity{a, a, b, b} {
+		for i, e := range []*Entity{a, a, b, b} {
 			s.Jobs[i].Entity = e
 		}
 		share := divide(t, &gavelWaterFill{perf: true, entities: true}, s).Share
@@ -81,7 +81,7 @@ func TestWaterFillingAgreesWithGavel(t *testing.T) {
 	if err := json.Unmarshal(text, &states); err != nil {
 		t.Fatal(err)
 	}
-	entities := []*LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 3, FIFO: true}}
+	entities := []*Entity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 3, FIFO: true}}
 	for n, x := range states {
 		s := state(x.GPUs, x.GPUs, x.GPUs)
 		for i := range x.Rates {

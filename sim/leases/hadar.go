@@ -84,7 +84,7 @@ const maxHadarBeam = 10_000
 // Source: Hadar (IPDPS 2024; arXiv 2503.10918), of which only abstract and introduction were at
 // hand: the framing is the paper's, the subroutine is from secondary sources, and the choices
 // of HadarConfig are ours. The paper's cost of communication is here the lower rate of a job
-// on several nodes (sim.LeaseJob.SpreadRate), and so a lower utility.
+// on several nodes (sim.Job.SpreadRate), and so a lower utility.
 //
 // Hold is O(jobs · (log jobs + (Beam + Exchanges) · types · cells)) where cells is the number of different
 // fillings of nodes, at most types · GPUs of a node, and O(nodes) more per chosen job.
@@ -134,8 +134,8 @@ type hadarClass struct {
 
 // hadarJob is a job in the order of choice.
 type hadarJob struct {
-	at      int // index into LeaseState.Jobs
-	view    *LeaseView
+	at      int // index into State.Jobs
+	view    *View
 	density float64 // greatest utility of a GPU
 	byRate  []int   // types with a rate, by falling rate
 }
@@ -144,7 +144,7 @@ type hadarJob struct {
 type hadarTake struct{ class, given, units int }
 
 // Hold is sim.HoldPolicy.
-func (ha *hadar) Hold(ctx context.Context, s *LeaseState, previous []Hold) ([]Hold, error) {
+func (ha *hadar) Hold(ctx context.Context, s *State, previous []Hold) ([]Hold, error) {
 	if err := ha.cfg.Check(); err != nil {
 		return nil, err
 	}
@@ -161,9 +161,9 @@ func (ha *hadar) Hold(ctx context.Context, s *LeaseState, previous []Hold) ([]Ho
 }
 
 // readNodes sorts the nodes with GPUs in service into classes.
-func (ha *hadar) readNodes(s *LeaseState) {
+func (ha *hadar) readNodes(s *State) {
 	ha.nodes, ha.classes = ha.nodes[:0], ha.classes[:0]
-	cluster := LeaseCluster{Types: s.Types, GPUs: s.GPUs, NodeSize: s.NodeSize}
+	cluster := Cluster{Types: s.Types, GPUs: s.GPUs, NodeSize: s.NodeSize}
 	first, out := int32(0), s.Out
 	for k, gpus := range s.GPUs {
 		size := cluster.GPUsPerNode(k)
@@ -195,7 +195,7 @@ func (ha *hadar) readNodes(s *LeaseState) {
 }
 
 // readJobs computes utilities and prices, and sorts the jobs in the order of choice.
-func (ha *hadar) readJobs(s *LeaseState) {
+func (ha *hadar) readJobs(s *State) {
 	most, least := make([]float64, len(s.Types)), make([]float64, len(s.Types))
 	ha.queue, ha.now = ha.queue[:0], s.NowS
 	for i := range s.Jobs {
@@ -235,7 +235,7 @@ func (ha *hadar) readJobs(s *LeaseState) {
 }
 
 // utility is the worth of a job at a rate above 0.
-func (ha *hadar) utility(j *LeaseView, rate float64) float64 {
+func (ha *hadar) utility(j *View, rate float64) float64 {
 	left, fastest := float64(j.StepsLeft)/rate, slices.Max(j.Rate)
 	switch ha.cfg.Utility {
 	case InverseRemaining:

@@ -9,15 +9,15 @@ import (
 )
 
 // hadarRound is a random round.
-func hadarRound(r *rand.Rand, most, nodes int) *LeaseState {
-	s := &LeaseState{NowS: 100, Types: []string{"K80", "P100", "V100"}}
+func hadarRound(r *rand.Rand, most, nodes int) *State {
+	s := &State{NowS: 100, Types: []string{"K80", "P100", "V100"}}
 	for range s.Types {
 		size := 1 + r.IntN(3)
 		s.NodeSize = append(s.NodeSize, size)
 		s.GPUs = append(s.GPUs, 1+r.IntN(size*nodes))
 	}
 	for i := range 1 + r.IntN(most) {
-		j := &LeaseJob{ID: fmt.Sprint(i), ArrivalS: 100 * r.Float64(), Weight: 1 + r.Float64(), GPUs: 1 + r.IntN(4),
+		j := &Job{ID: fmt.Sprint(i), ArrivalS: 100 * r.Float64(), Weight: 1 + r.Float64(), GPUs: 1 + r.IntN(4),
 			Steps: 1000}
 		for k := range s.Types {
 			rate := float64(1+k) * (0.5 + r.Float64())
@@ -30,14 +30,14 @@ func hadarRound(r *rand.Rand, most, nodes int) *LeaseState {
 		if slices.Max(j.Rate) == 0 {
 			j.Rate[0], j.SpreadRate[0] = 1, 0.5
 		}
-		s.Jobs = append(s.Jobs, LeaseView{LeaseJob: j, Number: i, StepsLeft: 1 + r.Int64N(1000)})
+		s.Jobs = append(s.Jobs, View{Job: j, Number: i, StepsLeft: 1 + r.Int64N(1000)})
 	}
 	return s
 }
 
 // allocations calls visit with every way to give a job GPUs of the nodes that have free ones;
 // use is the number of GPUs by node.
-func allocations(s *LeaseState, j *LeaseJob, kinds, free []int, visit func(use []int, rate float64)) {
+func allocations(s *State, j *Job, kinds, free []int, visit func(use []int, rate float64)) {
 	use := make([]int, len(free))
 	var try func(n, left int)
 	try = func(n, left int) {
@@ -67,7 +67,7 @@ func allocations(s *LeaseState, j *LeaseJob, kinds, free []int, visit func(use [
 }
 
 // utilityOf is the default utility, written anew.
-func utilityOf(s *LeaseState, j *LeaseView, rate float64) float64 {
+func utilityOf(s *State, j *View, rate float64) float64 {
 	return j.Weight / (s.NowS + float64(j.StepsLeft)/rate - j.ArrivalS)
 }
 
@@ -111,7 +111,7 @@ func TestHadarFindsTheBestAllocation(t *testing.T) {
 		for i := range ha.queue {
 			j := &ha.queue[i]
 			best, found := 0.0, false
-			allocations(s, j.view.LeaseJob, kinds, free, func(use []int, rate float64) {
+			allocations(s, j.view.Job, kinds, free, func(use []int, rate float64) {
 				p := utilityOf(s, j.view, rate)
 				for n, u := range use {
 					p -= float64(u) * price[n]
@@ -181,7 +181,7 @@ func TestHadarWeakDuality(t *testing.T) {
 				return 0
 			}
 			best := exact(i+1, free)
-			allocations(s, s.Jobs[i].LeaseJob, kinds, free, func(use []int, rate float64) {
+			allocations(s, s.Jobs[i].Job, kinds, free, func(use []int, rate float64) {
 				left := slices.Clone(free)
 				for n, u := range use {
 					left[n] -= u
@@ -204,7 +204,7 @@ func TestHadarWeakDuality(t *testing.T) {
 		}
 		for i := range s.Jobs {
 			most := 0.0
-			allocations(s, s.Jobs[i].LeaseJob, kinds, sizes, func(use []int, rate float64) {
+			allocations(s, s.Jobs[i].Job, kinds, sizes, func(use []int, rate float64) {
 				p := utilityOf(s, &s.Jobs[i], rate)
 				for n, u := range use {
 					p -= float64(u) * price[n]
@@ -231,7 +231,7 @@ func TestHadarWeakDuality(t *testing.T) {
 
 // Exchanges never lower the sum of utilities, and find more in some rounds.
 func TestHadarExchanges(t *testing.T) {
-	worth := func(ha *hadar, s *LeaseState) float64 {
+	worth := func(ha *hadar, s *State) float64 {
 		ha.readNodes(s)
 		ha.readJobs(s)
 		chosen, err := ha.choose(t.Context())
@@ -275,10 +275,10 @@ func TestHadarExchanges(t *testing.T) {
 // of the other node; both second GPUs cost all that c is worth, so c takes one only if GPUs
 // are not to idle.
 func TestHadarByHand(t *testing.T) {
-	s := &LeaseState{NowS: 0, Types: []string{"V100"}, GPUs: []int{4}, NodeSize: []int{2}}
+	s := &State{NowS: 0, Types: []string{"V100"}, GPUs: []int{4}, NodeSize: []int{2}}
 	for i, left := range []int64{40, 10, 20} {
-		j := &LeaseJob{ID: string("cab"[i]), Weight: 1, GPUs: 1, Steps: left, Rate: []float64{1}}
-		s.Jobs = append(s.Jobs, LeaseView{LeaseJob: j, Number: i, StepsLeft: left})
+		j := &Job{ID: string("cab"[i]), Weight: 1, GPUs: 1, Steps: left, Rate: []float64{1}}
+		s.Jobs = append(s.Jobs, View{Job: j, Number: i, StepsLeft: left})
 	}
 	for _, x := range []struct {
 		cfg  HadarConfig
@@ -313,7 +313,7 @@ func TestHadarByHand(t *testing.T) {
 // and 1 on one node and 2 and 1 on several, it prefers a node of slow GPUs at rate 1 to several
 // at rate 1, and two nodes of fast ones at rate 2 to one of slow ones.
 func TestHadarMixesAndSpreads(t *testing.T) {
-	job := &LeaseJob{ID: "a", Weight: 1, GPUs: 4, Steps: 100, Rate: []float64{1, 4}, SpreadRate: []float64{1, 2}}
+	job := &Job{ID: "a", Weight: 1, GPUs: 4, Steps: 100, Rate: []float64{1, 4}, SpreadRate: []float64{1, 2}}
 	for _, x := range []struct {
 		name       string
 		gpus, size []int
@@ -327,8 +327,8 @@ func TestHadarMixesAndSpreads(t *testing.T) {
 		{"one fast node", []int{4, 4}, []int{4, 4}, HadarConfig{}, "[{0 [4 5 6 7] 0}]"},
 		{"slow node", []int{4, 2}, []int{4, 2}, HadarConfig{}, "[{0 [0 1 2 3] 0}]"},
 	} {
-		s := &LeaseState{Types: []string{"K80", "V100"}, GPUs: x.gpus, NodeSize: x.size,
-			Jobs: []LeaseView{{LeaseJob: job, StepsLeft: 100}}}
+		s := &State{Types: []string{"K80", "V100"}, GPUs: x.gpus, NodeSize: x.size,
+			Jobs: []View{{Job: job, StepsLeft: 100}}}
 		holds, err := newHadar(x.cfg).Hold(t.Context(), s, nil)
 		if got := fmt.Sprint(holds); err != nil || got != x.want {
 			t.Errorf("%s: %s, %v; want %s", x.name, got, err, x.want)
@@ -350,23 +350,23 @@ func TestHadarEndsAllJobs(t *testing.T) {
 		for seed := range seeds {
 			r := rand.New(rand.NewPCG(seed, 3))
 			s := hadarRound(r, 12, 4)
-			c := LeaseCluster{Types: s.Types, GPUs: s.GPUs, NodeSize: s.NodeSize}
-			var jobs []LeaseJob
+			c := Cluster{Types: s.Types, GPUs: s.GPUs, NodeSize: s.NodeSize}
+			var jobs []Job
 			for i := range s.Jobs {
-				j := *s.Jobs[i].LeaseJob
+				j := *s.Jobs[i].Job
 				j.ArrivalS = float64(i) * 400
 				j.GPUs = min(j.GPUs, slices.Max(s.GPUs))
 				j.Rate[slices.Index(s.GPUs, slices.Max(s.GPUs))] = 1.5
 				j.SpreadRate[slices.Index(s.GPUs, slices.Max(s.GPUs))] = 1
 				jobs = append(jobs, j)
 			}
-			engine := LeaseConfig{Seed: seed, RestartS: 5}
+			engine := RunConfig{Seed: seed, RestartS: 5}
 			if seed%2 == 1 {
-				engine.FaultRate = LeaseFaultRate{MeanS: 3000, RepairS: 400}
+				engine.FaultRate = FaultRate{MeanS: 3000, RepairS: 400}
 			}
 			var before string
 			for range 2 {
-				o, err := RunLeases(t.Context(), "hadar", c, jobs, newHadar(cfg), engine)
+				o, err := Run(t.Context(), "hadar", c, jobs, newHadar(cfg), engine)
 				if err != nil {
 					t.Fatalf("%+v, seed %d: %v", cfg, seed, err)
 				}
@@ -386,7 +386,7 @@ func TestHadarEndsAllJobs(t *testing.T) {
 }
 
 func TestHadarRefusesSettings(t *testing.T) {
-	s := &LeaseState{}
+	s := &State{}
 	for _, cfg := range []HadarConfig{
 		{Utility: "x"}, {Eta: 0.2}, {Eta: -1}, {Eta: math.NaN()}, {Eta: math.Inf(1)}, {Beam: -1}, {Beam: 10_001},
 	} {
@@ -401,14 +401,14 @@ func BenchmarkHadarRound(b *testing.B) {
 	for _, beam := range []int{1, 4, 16} {
 		b.Run(fmt.Sprint("beam-", beam), func(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 4))
-			s := &LeaseState{NowS: 100, Types: []string{"K80", "P100", "V100"}, GPUs: []int{340, 340, 344},
+			s := &State{NowS: 100, Types: []string{"K80", "P100", "V100"}, GPUs: []int{340, 340, 344},
 				NodeSize: []int{4, 4, 4}}
 			for i := range 2000 {
 				v := 1 + 3*r.Float64()
-				j := &LeaseJob{ArrivalS: 100 * r.Float64(), Weight: 1, GPUs: []int{1, 1, 1, 2, 4, 8}[r.IntN(6)],
+				j := &Job{ArrivalS: 100 * r.Float64(), Weight: 1, GPUs: []int{1, 1, 1, 2, 4, 8}[r.IntN(6)],
 					Steps: 100_000, Rate: []float64{1, v, v * (1 + r.Float64())}}
 				j.SpreadRate = []float64{0.5, v / 2, v / 3}
-				s.Jobs = append(s.Jobs, LeaseView{LeaseJob: j, Number: i, StepsLeft: 1 + r.Int64N(100_000)})
+				s.Jobs = append(s.Jobs, View{Job: j, Number: i, StepsLeft: 1 + r.Int64N(100_000)})
 			}
 			ha := newHadar(HadarConfig{Beam: beam})
 			var holds []Hold

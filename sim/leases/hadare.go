@@ -16,9 +16,9 @@ type HadarEConfig struct {
 	MaxCopies int
 	// MergeShare is the part of a lease that merging the parameters of copies takes, from 0 to less than
 	// 1: a job gets a second copy only if it progresses faster in what is left of the lease. It should be
-	// sim.LeaseFork.MergeS over the length of a lease.
+	// sim.Fork.MergeS over the length of a lease.
 	MergeShare float64
-	// Efficiency is sim.LeaseFork.Efficiency.
+	// Efficiency is sim.Fork.Efficiency.
 	Efficiency float64
 }
 
@@ -40,7 +40,7 @@ func (hc HadarEConfig) Check() error {
 // Each copy has as many GPUs as the job needs, of one type on one node that has no other copy of the job;
 // jobs that are on several nodes or types get none. Copy after copy, the job and the node are chosen for which
 // the utility rises most for each GPU; of equal ones a node where the job has just been, then the earlier job
-// and the earlier node. All copies of a job together run at the sum of their rates (sim.LeaseFork).
+// and the earlier node. All copies of a job together run at the sum of their rates (sim.Fork).
 //
 // Source: HadarE (arXiv 2503.10918), of which only the abstract was at hand: copies on separate nodes and the
 // tracker are the paper's, and the order in which copies are given is ours.
@@ -59,7 +59,7 @@ func newHadarE(cfg HadarEConfig) *hadarE { return &hadarE{cfg, newHadar(cfg.Hada
 func (*hadarE) ForksJobs() {}
 
 // Hold is sim.HoldPolicy.
-func (he *hadarE) Hold(ctx context.Context, s *LeaseState, previous []Hold) ([]Hold, error) {
+func (he *hadarE) Hold(ctx context.Context, s *State, previous []Hold) ([]Hold, error) {
 	if err := he.cfg.Check(); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (he *hadarE) Hold(ctx context.Context, s *LeaseState, previous []Hold) ([]H
 
 // forkedJob is a job with a hold on one node.
 type forkedJob struct {
-	view *LeaseView
+	view *View
 	hold *Hold
 	rate float64 // the sum of those of its copies
 	on   []int   // nodes with a copy
@@ -86,7 +86,7 @@ type forkedJob struct {
 }
 
 // addCopies gives the GPUs that no hold has to further copies of the jobs of the holds.
-func (he *hadarE) addCopies(s *LeaseState, holds, previous []Hold) []Hold {
+func (he *hadarE) addCopies(s *State, holds, previous []Hold) []Hold {
 	nodeOf := map[int32]int{}
 	free := make([][]int32, len(he.nodes))
 	for n := range he.nodes {

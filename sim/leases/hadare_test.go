@@ -12,19 +12,19 @@ import (
 // long one gets the P100. The K80 adds 1/3 to the short job's rate of 3, and so 1/40 × 1/3 to its utility of
 // 3/120; to the long one's utility of 2/1200 it adds less.
 func TestHadarEByHand(t *testing.T) {
-	state := func(jobs ...*LeaseJob) *LeaseState {
-		s := &LeaseState{Types: []string{"K80", "P100", "V100"}, GPUs: []int{1, 1, 1}, NodeSize: []int{1, 1, 1}}
+	state := func(jobs ...*Job) *State {
+		s := &State{Types: []string{"K80", "P100", "V100"}, GPUs: []int{1, 1, 1}, NodeSize: []int{1, 1, 1}}
 		for i, j := range jobs {
-			s.Jobs = append(s.Jobs, LeaseView{LeaseJob: j, Number: i, StepsLeft: j.Steps})
+			s.Jobs = append(s.Jobs, View{Job: j, Number: i, StepsLeft: j.Steps})
 		}
 		return s
 	}
-	job := func(id string, steps int64, rates ...float64) *LeaseJob {
-		return &LeaseJob{ID: id, Weight: 1, GPUs: 1, Steps: steps, Rate: rates}
+	job := func(id string, steps int64, rates ...float64) *Job {
+		return &Job{ID: id, Weight: 1, GPUs: 1, Steps: steps, Rate: rates}
 	}
 	for _, x := range []struct {
 		name  string
-		state *LeaseState
+		state *State
 		cfg   HadarEConfig
 		want  string
 	}{
@@ -56,16 +56,16 @@ func TestHadarELosesNoStep(t *testing.T) {
 	forked := 0
 	for seed := range uint64(120) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		c := LeaseCluster{Types: []string{"K80", "P100", "V100"}}
+		c := Cluster{Types: []string{"K80", "P100", "V100"}}
 		for range c.Types {
 			size := 1 + r.IntN(3)
 			c.NodeSize = append(c.NodeSize, size)
 			c.GPUs = append(c.GPUs, size*(1+r.IntN(3)))
 		}
-		var jobs []LeaseJob
+		var jobs []Job
 		at := 0.0
 		for i := range 1 + r.IntN(8) {
-			j := LeaseJob{ID: fmt.Sprint(i), ArrivalS: at, Weight: 1, GPUs: 1 + r.IntN(slices.Max(c.NodeSize)),
+			j := Job{ID: fmt.Sprint(i), ArrivalS: at, Weight: 1, GPUs: 1 + r.IntN(slices.Max(c.NodeSize)),
 				Rounds: r.IntN(2) == 0}
 			j.Steps = int64(j.GPUs) * (1 + r.Int64N(4000))
 			for range c.Types {
@@ -74,20 +74,20 @@ func TestHadarELosesNoStep(t *testing.T) {
 			jobs = append(jobs, j)
 			at += 300 * r.ExpFloat64()
 		}
-		cfg := LeaseConfig{RestartS: 10 * r.Float64(), Seed: seed, KeepSteps: r.IntN(2) == 0,
-			Fork: LeaseFork{MergeS: 20 * r.Float64()}}
+		cfg := RunConfig{RestartS: 10 * r.Float64(), Seed: seed, KeepSteps: r.IntN(2) == 0,
+			Fork: Fork{MergeS: 20 * r.Float64()}}
 		if r.IntN(2) == 0 {
-			cfg.FaultRate = LeaseFaultRate{MeanS: 2000, RepairS: 300}
+			cfg.FaultRate = FaultRate{MeanS: 2000, RepairS: 300}
 		}
 		if r.IntN(2) == 0 {
 			cfg.Fork.Efficiency = 0.3 + 0.7*r.Float64()
 		}
 		if r.IntN(2) == 0 {
-			cfg.Fork.Guess = func(j *LeaseJob, k int) float64 { return 0.3 + float64((len(j.ID)+k)%3) }
+			cfg.Fork.Guess = func(j *Job, k int) float64 { return 0.3 + float64((len(j.ID)+k)%3) }
 		}
 		count := &counted{hadarE: newHadarE(HadarEConfig{MergeShare: cfg.Fork.MergeS / 360,
 			Efficiency: cfg.Fork.Efficiency})}
-		o, err := RunLeases(t.Context(), "hadare", c, jobs, count, cfg)
+		o, err := Run(t.Context(), "hadare", c, jobs, count, cfg)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -98,7 +98,7 @@ func TestHadarELosesNoStep(t *testing.T) {
 					jobs[i].Steps, j.Dropped)
 			}
 		}
-		again, err := RunLeases(t.Context(), "hadare", c, jobs, newHadarE(count.cfg), cfg)
+		again, err := Run(t.Context(), "hadare", c, jobs, newHadarE(count.cfg), cfg)
 		if err != nil || fmt.Sprint(again.Jobs) != fmt.Sprint(o.Jobs) {
 			t.Fatalf("seed %d: the same run gave other jobs (%v)", seed, err)
 		}
@@ -114,7 +114,7 @@ type counted struct {
 	copies int
 }
 
-func (c *counted) Hold(ctx context.Context, s *LeaseState, previous []Hold) ([]Hold, error) {
+func (c *counted) Hold(ctx context.Context, s *State, previous []Hold) ([]Hold, error) {
 	holds, err := c.hadarE.Hold(ctx, s, previous)
 	for _, h := range holds {
 		if h.Copies > 1 {

@@ -1,5 +1,5 @@
-// Package lease holds the policies that lend GPUs to gangs for a time, a small
-// file each, for the engine sim.RunLeases. docs/use/policies.md lists them, with what
+// Package leases lends GPUs to gangs for a time: the engine, Run, and its policies, a small
+// file each. docs/use/policies.md lists them, with what
 // is assumed and how far they agree with their own simulators.
 package leases
 
@@ -117,8 +117,8 @@ var policies = []Info{
 
 // Lacks says what a policy with these needs requires of the jobs and some jobs do not
 // have; "" means that nothing is missing. Lacks does not check rates of pairs and widths.
-func (n Needs) Lacks(jobs []LeaseJob) string {
-	has := func(of func(j *LeaseJob) bool) int {
+func (n Needs) Lacks(jobs []Job) string {
+	has := func(of func(j *Job) bool) int {
 		count := 0
 		for i := range jobs {
 			if of(&jobs[i]) {
@@ -127,11 +127,11 @@ func (n Needs) Lacks(jobs []LeaseJob) string {
 		}
 		return count
 	}
-	if have := has(func(j *LeaseJob) bool { return j.Entity != nil }); n.Entities && have < len(jobs) {
+	if have := has(func(j *Job) bool { return j.Entity != nil }); n.Entities && have < len(jobs) {
 		return fmt.Sprintf("an entity for every job, and %d of %d have none: give the trace a column entity",
 			len(jobs)-have, len(jobs))
 	}
-	if n.SLOs && has(func(j *LeaseJob) bool { return j.SLO > 0 }) == 0 {
+	if n.SLOs && has(func(j *Job) bool { return j.SLO > 0 }) == 0 {
 		return "a deadline for some job, and no job has one: give the trace a column slo"
 	}
 	return ""

@@ -54,7 +54,7 @@ func (pb *programBuilder) solve(ctx context.Context, solver lp.Solver, share []f
 // a row a job, then what a policy adds. It is the form in which the published
 // figures of data/peer_reference_results.csv came about, which HiGHS then gives
 // to the last digit, with Gavel's rates unrounded (docs/use/policies.md).
-func shareProgram(s *LeaseState) *programBuilder {
+func shareProgram(s *State) *programBuilder {
 	b := &programBuilder{}
 	n := len(s.Types)
 	for c := range n * len(s.Jobs) {
@@ -80,16 +80,16 @@ func shareProgram(s *LeaseState) *programBuilder {
 
 // class is a set of jobs that a policy cannot tell apart.
 type class struct {
-	first *LeaseJob
+	first *Job
 	jobs  int
 }
 
 // classesOf groups jobs of equal rates, GPUs and weight; of is the class of each
 // job. Time is O(jobs × classes × types).
-func classesOf(s *LeaseState) (classes []class, of []int) {
+func classesOf(s *State) (classes []class, of []int) {
 	of = make([]int, len(s.Jobs))
 	for i := range s.Jobs {
-		j := s.Jobs[i].LeaseJob
+		j := s.Jobs[i].Job
 		c := slices.IndexFunc(classes, func(c class) bool {
 			return c.first.GPUs == j.GPUs && c.first.Weight == j.Weight && slices.Equal(c.first.Rate, j.Rate)
 		})

@@ -94,7 +94,7 @@ func read(tb testing.TB, name, table, gpus string) *trace.RatedTrace {
 }
 
 // play simulates a row with Hare.
-func (r *reference) play(tb testing.TB, solver lp.Solver) *leases.LeaseOutcome {
+func (r *reference) play(tb testing.TB, solver lp.Solver) *leases.Outcome {
 	tb.Helper()
 	name := "gavel:" + r.policy
 	if strings.Contains(r.policy, ":") {
@@ -104,12 +104,12 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *leases.LeaseOutcome {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	cfg := leases.LeaseConfig{}
+	cfg := leases.RunConfig{}
 	if r.window {
 		cfg.First, cfg.Last = 4000, 4999
 	}
 	if r.rated.HasPairs() {
-		cfg.PairRates = func(a, b *leases.LeaseJob, k int) (float64, float64) {
+		cfg.PairRates = func(a, b *leases.Job, k int) (float64, float64) {
 			return r.rated.PairRates(a.Kind, b.Kind, a.GPUs, k)
 		}
 	}
@@ -120,12 +120,12 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *leases.LeaseOutcome {
 			jobs[i].SLO = []float64{1.2, 2, 10}[i%3]
 		}
 		if info.Needs.Entities {
-			jobs[i].Entity = []*leases.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 3,
+			jobs[i].Entity = []*leases.Entity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 3,
 				FIFO: true}}[i%3]
 		}
 	}
-	o, err := leases.RunLeases(context.Background(), info.Name,
-		leases.LeaseCluster{Types: r.rated.Types, GPUs: r.rated.GPUs},
+	o, err := leases.Run(context.Background(), info.Name,
+		leases.Cluster{Types: r.rated.Types, GPUs: r.rated.GPUs},
 		jobs, info.New(leases.Config{Solver: solver}), cfg)
 	if err != nil {
 		tb.Fatal(err)
@@ -135,11 +135,11 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *leases.LeaseOutcome {
 	return o
 }
 
-func leaseJobs(r *trace.RatedTrace) []leases.LeaseJob {
-	jobs := make([]leases.LeaseJob, len(r.Jobs))
+func leaseJobs(r *trace.RatedTrace) []leases.Job {
+	jobs := make([]leases.Job, len(r.Jobs))
 	for i, j := range r.Jobs {
-		jobs[i] = leases.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps,
-			Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*leases.LeaseEntity)(j.Entity)}
+		jobs[i] = leases.Job{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps,
+			Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*leases.Entity)(j.Entity)}
 	}
 	return jobs
 }

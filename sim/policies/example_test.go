@@ -13,9 +13,9 @@ type ShortestFirst struct{}
 
 var _ leases.SharePolicy = ShortestFirst{}
 
-func (ShortestFirst) LeaseTraits() leases.LeaseTraits { return leases.LeaseTraits{} }
+func (ShortestFirst) LeaseTraits() leases.Traits { return leases.Traits{} }
 
-func (ShortestFirst) Shares(_ context.Context, s *leases.LeaseState, out *leases.Shares) error {
+func (ShortestFirst) Shares(_ context.Context, s *leases.State, out *leases.Shares) error {
 	free := append([]int(nil), s.GPUs...)
 	done := make([]bool, len(s.Jobs))
 	for {
@@ -41,19 +41,19 @@ func (ShortestFirst) Shares(_ context.Context, s *leases.LeaseState, out *leases
 
 // The example compares a policy of one's own with a policy of the registry.
 func Example() {
-	jobs := []leases.LeaseJob{
+	jobs := []leases.Job{
 		{ID: "long", Weight: 1, GPUs: 1, Steps: 4000, Rate: []float64{1, 4}},
 		{ID: "short", Weight: 1, GPUs: 1, Steps: 1000, Rate: []float64{1, 5}},
 	}
-	cluster := leases.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{1, 1}}
+	cluster := leases.Cluster{Types: []string{"K80", "V100"}, GPUs: []int{1, 1}}
 	fifo, err := registry.Find("gavel:fifo_perf")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, p := range []any{ShortestFirst{}, fifo.New(leases.Config{})} {
-		o, err := leases.RunLeases(context.Background(), fmt.Sprintf("%T", p), cluster, jobs, p,
-			leases.LeaseConfig{ResetS: -1})
+		o, err := leases.Run(context.Background(), fmt.Sprintf("%T", p), cluster, jobs, p,
+			leases.RunConfig{ResetS: -1})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -14,15 +14,15 @@ import (
 func TestLeasePoliciesUnderFaults(t *testing.T) {
 	rated := read(t, "artifact_evaluation", "gavel_throughputs_colocated.csv", "v100=4,p100=4,k80=4")
 	jobs := leaseJobs(rated)
-	entities := []*leases.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2, FIFO: true}}
+	entities := []*leases.Entity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2, FIFO: true}}
 	for i := range jobs {
 		jobs[i].Entity = entities[i%2]
 		jobs[i].GPUs = 1 // AlloX only takes jobs of one GPU; the rates of wider jobs serve as well
 	}
-	cluster := leases.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}
-	cfg := leases.LeaseConfig{
-		FaultRate: leases.LeaseFaultRate{MeanS: 2000, RepairS: 300}, Seed: 6,
-		PairRates: func(a, b *leases.LeaseJob, k int) (float64, float64) {
+	cluster := leases.Cluster{Types: rated.Types, GPUs: rated.GPUs}
+	cfg := leases.RunConfig{
+		FaultRate: leases.FaultRate{MeanS: 2000, RepairS: 300}, Seed: 6,
+		PairRates: func(a, b *leases.Job, k int) (float64, float64) {
 			return rated.PairRates(a.Kind, b.Kind, a.GPUs, k)
 		},
 	}
@@ -33,7 +33,7 @@ func TestLeasePoliciesUnderFaults(t *testing.T) {
 		t.Run(info.Name, func(t *testing.T) {
 			var before float64
 			for range 2 {
-				o, err := leases.RunLeases(t.Context(), info.Name, cluster, jobs,
+				o, err := leases.Run(t.Context(), info.Name, cluster, jobs,
 					info.New(leases.Config{Solver: new(lp.Simplex)}),
 					cfg)
 				if err != nil {

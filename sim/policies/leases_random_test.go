@@ -26,14 +26,14 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			for seed := range seeds {
 				r := rand.New(rand.NewPCG(seed, 13))
-				cluster := leases.LeaseCluster{Types: []string{"K80", "P100", "V100"},
+				cluster := leases.Cluster{Types: []string{"K80", "P100", "V100"},
 					GPUs: []int{1 + r.IntN(4), 1 + r.IntN(4),
 						1 + r.IntN(4)}}
-				entities := []*leases.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2.5, FIFO: true}}
-				var jobs []leases.LeaseJob
+				entities := []*leases.Entity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2.5, FIFO: true}}
+				var jobs []leases.Job
 				atS := 0.0
 				for i := range 1 + r.IntN(14) {
-					j := leases.LeaseJob{
+					j := leases.Job{
 						ID: fmt.Sprint("j", i), ArrivalS: atS, Weight: float64(1 + r.IntN(5)),
 						GPUs:  1 + r.IntN(slices.Max(cluster.GPUs)),
 						Steps: 100 + int64(r.IntN(50_000)), Rate: []float64{1 + r.Float64(), 2 + 5*r.Float64(),
@@ -52,11 +52,11 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 					atS += float64(r.IntN(3)) * 900 * r.Float64()
 					jobs = append(jobs, j)
 				}
-				cfg := leases.LeaseConfig{PairRates: func(a, b *leases.LeaseJob, k int) (float64, float64) {
+				cfg := leases.RunConfig{PairRates: func(a, b *leases.Job, k int) (float64, float64) {
 					return 0.7 * a.Rate[k],
 						0.7 * b.Rate[k]
 				}}
-				o, err := leases.RunLeases(t.Context(), p.Name, cluster, jobs, p.New(leases.Config{}), cfg)
+				o, err := leases.Run(t.Context(), p.Name, cluster, jobs, p.New(leases.Config{}), cfg)
 				if p.Name == "gavel:fifo" && errors.Is(err, sim.ErrStalled) {
 					continue // as in Gavel, the policy may give a job a share of a type with too few GPUs
 				}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/elastic"
 )
 
@@ -20,7 +19,7 @@ var polluxSeeds = flag.Int("pollux-seeds", 0, "run Pollux's own policy on its ei
 
 // polluxWorkloads are the workloads of pollux_reference.csv, from 1, with the mean completion time
 // of Pollux's own policy that the artifact publishes.
-func polluxWorkloads(t testing.TB) (jobs map[int][]sim.ElasticJob, meanS map[int]float64) {
+func polluxWorkloads(t testing.TB) (jobs map[int][]elastic.Job, meanS map[int]float64) {
 	t.Helper()
 	f, err := os.Open("testdata/pollux_reference.csv")
 	if err != nil {
@@ -48,7 +47,7 @@ func polluxWorkloads(t testing.TB) (jobs map[int][]sim.ElasticJob, meanS map[int
 		}
 		sums[n] += v
 	}
-	jobs, meanS = map[int][]sim.ElasticJob{}, map[int]float64{}
+	jobs, meanS = map[int][]elastic.Job{}, map[int]float64{}
 	for n := range text {
 		jobs[n] = elasticJobs(t, "workload "+strconv.Itoa(n), text[n].String())
 		meanS[n] = sums[n] / float64(len(jobs[n]))
@@ -57,15 +56,15 @@ func polluxWorkloads(t testing.TB) (jobs map[int][]sim.ElasticJob, meanS map[int
 }
 
 // playCoAdaptive runs Pollux's own policy on 16 nodes of 4 GPUs.
-func playCoAdaptive(t testing.TB, jobs []sim.ElasticJob, cfg elastic.PolluxConfig, seed uint64,
-	engine sim.ElasticConfig) *sim.ElasticOutcome {
+func playCoAdaptive(t testing.TB, jobs []elastic.Job, cfg elastic.PolluxConfig, seed uint64,
+	engine elastic.RunConfig) *elastic.Outcome {
 	t.Helper()
 	p, err := elastic.NewPollux(cfg, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster := sim.ElasticCluster{GPUType: "T4", Nodes: slices.Repeat([]int{4}, 16)}
-	o, err := sim.RunElastic(context.Background(), "pollux", cluster, jobs, p, engine)
+	cluster := elastic.Cluster{GPUType: "T4", Nodes: slices.Repeat([]int{4}, 16)}
+	o, err := elastic.Run(context.Background(), "pollux", cluster, jobs, p, engine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +82,7 @@ func TestPolluxAdapts(t *testing.T) {
 	var meanS [2]float64
 	for i, keep := range []bool{false, true} {
 		cfg := elastic.PolluxConfig{KeepBatch: keep, Population: 20, Generations: 20}
-		o := playCoAdaptive(t, jobs[6][:12], cfg, 1, sim.ElasticConfig{})
+		o := playCoAdaptive(t, jobs[6][:12], cfg, 1, elastic.RunConfig{})
 		for _, j := range o.Jobs {
 			if j.EndS < 0 {
 				t.Errorf("job %s did not end", j.ID)
@@ -109,7 +108,7 @@ func TestPolluxCoAdaptive(t *testing.T) {
 			var means []float64
 			sum := 0.
 			for seed := range *polluxSeeds {
-				o := playCoAdaptive(t, jobs[n], elastic.PolluxConfig{}, uint64(seed), sim.ElasticConfig{})
+				o := playCoAdaptive(t, jobs[n], elastic.PolluxConfig{}, uint64(seed), elastic.RunConfig{})
 				means = append(means, o.MeanJCTS)
 				sum += o.MeanJCTS / float64(*polluxSeeds)
 			}

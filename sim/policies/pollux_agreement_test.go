@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/elastic"
 	"github.com/hare-sched/hare/sim/leases"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
@@ -23,7 +23,7 @@ var polluxDir = flag.String("pollux", "",
 	"folder simulator of petuum/adaptdl, branch osdi21-artifact: compare all of its 64 runs")
 
 // elasticJobs reads a workload with the shipped tables.
-func elasticJobs(t testing.TB, name, workload string) []sim.ElasticJob {
+func elasticJobs(t testing.TB, name, workload string) []elastic.Job {
 	t.Helper()
 	tables, err := trace.ShippedElasticTables()
 	if err != nil {
@@ -33,33 +33,33 @@ func elasticJobs(t testing.TB, name, workload string) []sim.ElasticJob {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs := make([]sim.ElasticJob, len(read.Jobs))
+	jobs := make([]elastic.Job, len(read.Jobs))
 	for i, j := range read.Jobs {
 		a := j.Training
-		jobs[i] = sim.ElasticJob{
+		jobs[i] = elastic.Job{
 			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs,
 			Batch: j.Batch, FixedBatch: j.FixedBatch, Epochs: a.Epochs, Training: a,
-			Limits: sim.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MinLocal: a.MinLocal, MaxLocal: a.MaxLocal},
+			Limits: elastic.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MinLocal: a.MinLocal, MaxLocal: a.MaxLocal},
 		}
 	}
 	return jobs
 }
 
 // playPollux simulates 16 nodes of 4 GPUs in Pollux's setting.
-func playPollux(t testing.TB, name string, jobs []sim.ElasticJob) *sim.ElasticOutcome {
+func playPollux(t testing.TB, name string, jobs []elastic.Job) *elastic.Outcome {
 	t.Helper()
-	return playElastic(t, "pollux:"+name, slices.Repeat([]int{4}, 16), jobs, sim.ElasticConfig{})
+	return playElastic(t, "pollux:"+name, slices.Repeat([]int{4}, 16), jobs, elastic.RunConfig{})
 }
 
-func playElastic(t testing.TB, name string, nodes []int, jobs []sim.ElasticJob,
-	cfg sim.ElasticConfig) *sim.ElasticOutcome {
+func playElastic(t testing.TB, name string, nodes []int, jobs []elastic.Job,
+	cfg elastic.RunConfig) *elastic.Outcome {
 	t.Helper()
 	info, err := registry.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := sim.RunElastic(context.Background(), name, sim.ElasticCluster{GPUType: "T4", Nodes: nodes}, jobs,
-		info.New(leases.Config{}).(sim.ElasticPolicy), cfg)
+	o, err := elastic.Run(context.Background(), name, elastic.Cluster{GPUType: "T4", Nodes: nodes}, jobs,
+		info.New(leases.Config{}).(elastic.Policy), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func playElastic(t testing.TB, name string, nodes []int, jobs []sim.ElasticJob,
 }
 
 // agree compares every job's completion time, to the second.
-func agree(t *testing.T, what string, o *sim.ElasticOutcome, want map[string]float64) {
+func agree(t *testing.T, what string, o *elastic.Outcome, want map[string]float64) {
 	t.Helper()
 	sum, differ := 0.0, 0
 	for _, j := range o.Jobs {
@@ -146,22 +146,22 @@ func TestPolluxSettings(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		nodes, gpus   int
-		cfg           sim.ElasticConfig
+		cfg           elastic.RunConfig
 		meanS, totalS float64
 	}{
-		{"tiresias", 16, 4, sim.ElasticConfig{}, 3469.69375, 78660},
-		{"tiresias", 16, 4, sim.ElasticConfig{IntervalS: 30}, 3416.5, 78570},
-		{"tiresias", 16, 4, sim.ElasticConfig{IntervalS: 240}, 3729.39375, 80160},
-		{"tiresias", 16, 4, sim.ElasticConfig{Interference: .25}, 3890.075, 80880},
-		{"tiresias", 16, 4, sim.ElasticConfig{Interference: .5}, 4555.03125, 85800},
-		{"tiresias", 12, 4, sim.ElasticConfig{}, 5693.90625, 110280},
-		{"optimus", 16, 4, sim.ElasticConfig{}, 5301.875, 66300},
-		{"optimus", 16, 4, sim.ElasticConfig{IntervalS: 30}, 5329.91875, 66420},
-		{"optimus", 16, 4, sim.ElasticConfig{IntervalS: 240}, 5203.48125, 64080},
-		{"optimus", 16, 4, sim.ElasticConfig{Interference: .25}, 5928.63125, 79560},
-		{"optimus", 16, 4, sim.ElasticConfig{Interference: .5}, 7586.29375, 107640},
-		{"optimus", 12, 4, sim.ElasticConfig{}, 6806.475, 80820},
-		{"optimus", 20, 3, sim.ElasticConfig{}, 5876.46875, 69600},
+		{"tiresias", 16, 4, elastic.RunConfig{}, 3469.69375, 78660},
+		{"tiresias", 16, 4, elastic.RunConfig{IntervalS: 30}, 3416.5, 78570},
+		{"tiresias", 16, 4, elastic.RunConfig{IntervalS: 240}, 3729.39375, 80160},
+		{"tiresias", 16, 4, elastic.RunConfig{Interference: .25}, 3890.075, 80880},
+		{"tiresias", 16, 4, elastic.RunConfig{Interference: .5}, 4555.03125, 85800},
+		{"tiresias", 12, 4, elastic.RunConfig{}, 5693.90625, 110280},
+		{"optimus", 16, 4, elastic.RunConfig{}, 5301.875, 66300},
+		{"optimus", 16, 4, elastic.RunConfig{IntervalS: 30}, 5329.91875, 66420},
+		{"optimus", 16, 4, elastic.RunConfig{IntervalS: 240}, 5203.48125, 64080},
+		{"optimus", 16, 4, elastic.RunConfig{Interference: .25}, 5928.63125, 79560},
+		{"optimus", 16, 4, elastic.RunConfig{Interference: .5}, 7586.29375, 107640},
+		{"optimus", 12, 4, elastic.RunConfig{}, 6806.475, 80820},
+		{"optimus", 20, 3, elastic.RunConfig{}, 5876.46875, 69600},
 	} {
 		o := playElastic(t, "pollux:"+c.name, slices.Repeat([]int{c.gpus}, c.nodes), jobs, c.cfg)
 		t.Logf("%s, %d nodes, %+v: mean JCT %.5f s, Pollux %.5f; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS,
@@ -181,7 +181,7 @@ func TestOptimusRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := playElastic(t, "optimus", slices.Repeat([]int{4}, 16), elasticJobs(t, "w", string(text)), sim.ElasticConfig{})
+	o := playElastic(t, "optimus", slices.Repeat([]int{4}, 16), elasticJobs(t, "w", string(text)), elastic.RunConfig{})
 	for _, j := range o.Jobs {
 		if j.EndS < 0 {
 			t.Errorf("job %s did not end", j.ID)

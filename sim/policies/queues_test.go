@@ -331,14 +331,14 @@ func lent(name string) play {
 		if stepS == 0 {
 			stepS = 1e6
 		}
-		jobs := make([]leases.LeaseJob, len(s.sizes))
+		jobs := make([]leases.Job, len(s.sizes))
 		for i, size := range s.sizes {
 			steps := int64(math.Round(size * 1000))
-			jobs[i] = leases.LeaseJob{ID: strconv.Itoa(i), ArrivalS: s.arrivals[i], Weight: 1, GPUs: 1, Steps: steps,
+			jobs[i] = leases.Job{ID: strconv.Itoa(i), ArrivalS: s.arrivals[i], Weight: 1, GPUs: 1, Steps: steps,
 				Rate: []float64{1000}}
 		}
-		o, err := leases.RunLeases(context.Background(), name, leases.LeaseCluster{Types: []string{"GPU"},
-			GPUs: []int{s.servers}}, jobs, info.New(leases.Config{}), leases.LeaseConfig{LeaseS: stepS, ResetS: -1})
+		o, err := leases.Run(context.Background(), name, leases.Cluster{Types: []string{"GPU"},
+			GPUs: []int{s.servers}}, jobs, info.New(leases.Config{}), leases.RunConfig{LeaseS: stepS, ResetS: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/policies"
-	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/elastic"
 	"github.com/hare-sched/hare/sim/leases"
 	"github.com/hare-sched/hare/sim/sharing"
@@ -23,9 +22,9 @@ import (
 // Engine is the kind of simulation that a policy decides for.
 type Engine string
 
-// Lease policies lend GPUs for a fixed time; see sim.SharePolicy and
-// sim.HoldPolicy. Task policies place tasks; see online.Policy. Elastic
-// policies change widths; see sim.ElasticPolicy. Policies of the engine Shared let jobs
+// Lease policies lend GPUs for a fixed time; see leases.SharePolicy and
+// leases.HoldPolicy. Task policies place tasks; see online.Policy. Elastic
+// policies change widths; see elastic.Policy. Policies of the engine Shared let jobs
 // share GPUs; the engine is antman.Run.
 const (
 	Lease   Engine = "lease"
@@ -151,8 +150,8 @@ func nearest(name string, names []string) string {
 	return ""
 }
 
-// New makes a fresh policy that lends GPUs, a sim.SharePolicy or a
-// sim.HoldPolicy, or a sim.ElasticPolicy; nil where the engine is Task or Shared.
+// New makes a fresh policy that lends GPUs, a leases.SharePolicy or a
+// leases.HoldPolicy, or a elastic.Policy; nil where the engine is Task or Shared.
 func (info Info) New(cfg leases.Config) any {
 	switch info.Engine {
 	case Lease:
@@ -169,7 +168,7 @@ func (info Info) New(cfg leases.Config) any {
 
 // NewElastic makes a fresh policy that changes widths, and errs where the policy does not, or where the settings
 // are not valid.
-func (info Info) NewElastic(cfg elastic.Config) (sim.ElasticPolicy, error) {
+func (info Info) NewElastic(cfg elastic.Config) (elastic.Policy, error) {
 	if info.Engine != Elastic {
 		return nil, fmt.Errorf("policy %s changes no widths", info.Name)
 	}

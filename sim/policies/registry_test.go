@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/online/policies"
-	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/elastic"
 	"github.com/hare-sched/hare/sim/leases"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/sim/sharing"
@@ -50,7 +50,7 @@ func TestFindNamesTheNearest(t *testing.T) {
 		switch p.New(leases.Config{}).(type) {
 		case leases.SharePolicy, leases.HoldPolicy:
 			engine = registry.Lease
-		case sim.ElasticPolicy:
+		case elastic.Policy:
 			engine = registry.Elastic
 		}
 		if _, err := registry.FindTask(p.Name); engine != p.Engine || (engine == registry.Task) != (err == nil) {

@@ -16,8 +16,8 @@ import (
 
 // elasticInput is the input of elastic policies, which change the widths of jobs.
 type elasticInput struct {
-	cluster sim.ElasticCluster
-	jobs    []sim.ElasticJob
+	cluster elastic.Cluster
+	jobs    []elastic.Job
 }
 
 // The nodes that are made from counts of GPUs, as in Pollux's testbed, and the GPU
@@ -74,10 +74,10 @@ func (rq *request) readElastic(in *jobsInput, p registry.Info, others bool) erro
 	}
 	for _, j := range read.Jobs {
 		a := j.Training
-		in.elastic.jobs = append(in.elastic.jobs, sim.ElasticJob{
+		in.elastic.jobs = append(in.elastic.jobs, elastic.Job{
 			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs,
 			Batch: j.Batch, FixedBatch: j.FixedBatch, Epochs: a.Epochs, Training: a,
-			Limits: sim.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MinLocal: a.MinLocal, MaxLocal: a.MaxLocal},
+			Limits: elastic.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MinLocal: a.MinLocal, MaxLocal: a.MaxLocal},
 		})
 	}
 	return nil
@@ -86,8 +86,8 @@ func (rq *request) readElastic(in *jobsInput, p registry.Info, others bool) erro
 // elasticCluster returns the nodes of the request, which must have one type. Counts
 // of GPUs become nodes of four, and without GPUs in the request the cluster is
 // Pollux's sixteen nodes.
-func (rq *request) elasticCluster() (sim.ElasticCluster, error) {
-	c := sim.ElasticCluster{GPUType: elasticType}
+func (rq *request) elasticCluster() (elastic.Cluster, error) {
+	c := elastic.Cluster{GPUType: elasticType}
 	add := func(g hare.TypeCount, at string) error {
 		if !strings.EqualFold(g.Type, elasticType) && rq.Trace.Table == nil {
 			return invalidAt(at, "not_measured", "the step times are of %s, not of %.60q", elasticType, g.Type)
@@ -148,14 +148,14 @@ func (s *series) playElastic(ctx context.Context, r *simulatedRun, info registry
 		return nil, err
 	}
 	// Validate has checked that the times are whole seconds.
-	cfg := sim.ElasticConfig{IntervalS: s.req.IntervalS, RestartS: s.req.restartUs() / 1e6, First: int(s.req.First),
+	cfg := elastic.RunConfig{IntervalS: s.req.IntervalS, RestartS: s.req.restartUs() / 1e6, First: int(s.req.First),
 		Last: int(s.req.Last), Interference: with.Interference}
 	if s.cfg.Progress != nil {
 		cfg.Progress = func(p sim.LeaseProgress) {
 			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)
 		}
 	}
-	out, err := sim.RunElastic(ctx, info.Name, in.cluster, in.jobs, p, cfg)
+	out, err := elastic.Run(ctx, info.Name, in.cluster, in.jobs, p, cfg)
 	if err != nil {
 		return nil, err
 	}

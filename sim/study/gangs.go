@@ -33,7 +33,7 @@ func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 			return invalidAt("", "no_weight",
 				"job %.60q weighs nothing, and leases are shared by weight: give it one", j.ID)
 		}
-		job := leases.LeaseJob{ID: j.ID, ArrivalS: float64(j.ReleaseUs) / 1e6, Weight: float64(j.WeightMicro) / 1e6,
+		job := leases.Job{ID: j.ID, ArrivalS: float64(j.ReleaseUs) / 1e6, Weight: float64(j.WeightMicro) / 1e6,
 			Steps: j.Rounds * j.Tasks, Rounds: true, Rate: make([]float64, len(counts))}
 		if job.Steps/j.Tasks != j.Rounds || job.Steps > hare.MaxExact || j.Tasks > hare.MaxGPUs {
 			return invalidAt("", "out_of_range",
@@ -68,7 +68,7 @@ func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 		}
 		l.jobs = append(l.jobs, job)
 	}
-	slices.SortStableFunc(l.jobs, func(a, b leases.LeaseJob) int { return cmp.Compare(a.ArrivalS, b.ArrivalS) })
+	slices.SortStableFunc(l.jobs, func(a, b leases.Job) int { return cmp.Compare(a.ArrivalS, b.ArrivalS) })
 	for _, n := range []struct {
 		jobs int
 		note string

@@ -18,8 +18,8 @@ import (
 
 // leaseInput is the input of policies that lease GPUs.
 type leaseInput struct {
-	cluster leases.LeaseCluster
-	jobs    []leases.LeaseJob
+	cluster leases.Cluster
+	jobs    []leases.Job
 	rated   *trace.RatedTrace // nil where the jobs are an instance's
 	nodes   *hare.Cluster     // as faults name it
 }
@@ -366,7 +366,7 @@ func (rq *request) readRated(in *jobsInput, format string) error {
 	if err != nil {
 		return invalidAt("/trace/text", "bad_trace", "%v", err)
 	}
-	in.leases = &leaseInput{cluster: leases.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}, rated: rated,
+	in.leases = &leaseInput{cluster: leases.Cluster{Types: rated.Types, GPUs: rated.GPUs}, rated: rated,
 		nodes: rq.Cluster}
 	if rq.Cluster == nil {
 		nodes := nodesOf(gpus)
@@ -374,8 +374,8 @@ func (rq *request) readRated(in *jobsInput, format string) error {
 	}
 	for _, j := range rated.Jobs {
 		in.leases.jobs = append(in.leases.jobs,
-			leases.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs,
-				Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*leases.LeaseEntity)(j.Entity)})
+			leases.Job{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs,
+				Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*leases.Entity)(j.Entity)})
 	}
 	return nil
 }

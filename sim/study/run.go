@@ -344,7 +344,7 @@ var errMoved = errors.New("study: the run is not in the model")
 // playLeases runs a policy that leases GPUs.
 func (s *series) playLeases(ctx context.Context, r *simulatedRun, info registry.Info,
 	in *leaseInput) (*sim.Metrics, error) {
-	cfg := leases.LeaseConfig{LeaseS: seconds(s.req.leaseUs()), ResetS: seconds(s.req.resetUs()),
+	cfg := leases.RunConfig{LeaseS: seconds(s.req.leaseUs()), ResetS: seconds(s.req.resetUs()),
 		RestartS: seconds(s.req.restartUs()), Seed: r.run.Seed, First: int(s.req.First), Last: int(s.req.Last)}
 	if cfg.ResetS == 0 {
 		cfg.ResetS = -1
@@ -353,7 +353,7 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info registry.
 		return nil, err
 	}
 	if info.Needs.PairRates {
-		cfg.PairRates = func(a, b *leases.LeaseJob, k int) (float64, float64) {
+		cfg.PairRates = func(a, b *leases.Job, k int) (float64, float64) {
 			return in.rated.PairRates(a.Kind, b.Kind, a.GPUs, k)
 		}
 	}
@@ -371,7 +371,7 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info registry.
 		if with, err = info.Configure(with, parameters); err != nil {
 			return nil, err
 		}
-		cfg.Fork = leases.LeaseFork{MergeS: with.HadarE.MergeShare * cfg.LeaseS, Efficiency: with.HadarE.Efficiency}
+		cfg.Fork = leases.Fork{MergeS: with.HadarE.MergeShare * cfg.LeaseS, Efficiency: with.HadarE.Efficiency}
 	}
 	lp := registry.Programs{Primary: s.cfg.Solver.LP}
 	if info.Needs.LP {
@@ -381,7 +381,7 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info registry.
 			r.run.LP = "HiGHS " + s.cfg.Solver.EngineVersion
 		}
 	}
-	out, err := leases.RunLeases(ctx, info.Name, in.cluster, in.jobs, info.New(with), cfg)
+	out, err := leases.Run(ctx, info.Name, in.cluster, in.jobs, info.New(with), cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -62,8 +62,8 @@ func (rq *request) disturbTasks(cfg *sim.Config, seed uint64) error {
 
 // disturbLeases configures the lease engine, which numbers the GPUs of a type across all
 // nodes of the cluster.
-func (rq *request) disturbLeases(cfg *leases.LeaseConfig, cluster *hare.Cluster) error {
-	cfg.FaultRate = leases.LeaseFaultRate{MeanS: seconds(rq.FaultRate.GPUMeanUs),
+func (rq *request) disturbLeases(cfg *leases.RunConfig, cluster *hare.Cluster) error {
+	cfg.FaultRate = leases.FaultRate{MeanS: seconds(rq.FaultRate.GPUMeanUs),
 		RepairS: seconds(rq.FaultRate.GPURepairUs)}
 	if len(rq.Faults) == 0 {
 		return nil
@@ -97,7 +97,7 @@ func (rq *request) disturbLeases(cfg *leases.LeaseConfig, cluster *hare.Cluster)
 			until = float64(f.UntilUs) / 1e6
 		}
 		for _, place := range places[who] {
-			cfg.Faults = append(cfg.Faults, leases.LeaseFault{GPU: place, FromS: float64(f.FromUs) / 1e6, UntilS: until})
+			cfg.Faults = append(cfg.Faults, leases.Fault{GPU: place, FromS: float64(f.FromUs) / 1e6, UntilS: until})
 		}
 	}
 	return nil

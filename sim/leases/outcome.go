@@ -7,9 +7,9 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// LeaseOutcome is the result of RunLeases. Means are over the jobs of the window that
+// Outcome is the result of Run. Means are over the jobs of the window that
 // were not dropped, and 0 where there are none.
-type LeaseOutcome struct {
+type Outcome struct {
 	Counted, Dropped int     // jobs of the window, and those of them that were dropped
 	MeanJCTS         float64 // mean of end − arrival
 	WeightedJCTS     float64 // weighted mean of end − arrival
@@ -18,7 +18,7 @@ type LeaseOutcome struct {
 	// TotalS is the time at which the run ended; without a window, the makespan.
 	TotalS float64
 	// Utilization is the mean over GPUs of the time in leases over TotalS. Idle time
-	// before a round counts as time of the round (see RunLeases).
+	// before a round counts as time of the round (see Run).
 	Utilization       float64
 	UtilizationByType []float64
 	Rounds, Leases    int64
@@ -35,22 +35,22 @@ type LeaseOutcome struct {
 	// Extended is the fraction of the leases of unfinished jobs after which the job kept
 	// the same GPUs.
 	Extended float64
-	Jobs     []LeaseRecord // all jobs that arrived, by number
+	Jobs     []Record // all jobs that arrived, by number
 
 	first, last int // first and last number of the jobs that count
 }
 
-// LeaseRecord is one job of a run. EndS is below 0 where the job had not ended when the
+// Record is one job of a run. EndS is below 0 where the job had not ended when the
 // run ended, StartS where the job had never held a GPU.
-type LeaseRecord struct {
+type Record struct {
 	ID                     string
 	ArrivalS, StartS, EndS float64
 	StepsRun, Preemptions  int64
 	Dropped                bool
 }
 
-func (le *leaseEngine) outcome() *LeaseOutcome {
-	o := &LeaseOutcome{
+func (le *leaseEngine) outcome() *Outcome {
+	o := &Outcome{
 		Counted: le.counted, TotalS: le.nowS, Rounds: le.rounds, Leases: le.stats.leases,
 		Lost: le.stats.lost, Cut: le.stats.cut, LostS: le.stats.lostS, SwitchS: le.stats.switchS,
 		Switches:    le.stats.switches,
@@ -63,7 +63,7 @@ func (le *leaseEngine) outcome() *LeaseOutcome {
 	var sum, weighted, weights, waits float64
 	for i := range le.jobs[:le.arrived] {
 		j, spec := &le.jobs[i], &le.specs[i]
-		r := LeaseRecord{spec.ID, spec.ArrivalS, j.startS, -1, j.stepsRun, j.preemptions, j.dropped}
+		r := Record{spec.ID, spec.ArrivalS, j.startS, -1, j.stepsRun, j.preemptions, j.dropped}
 		if j.over {
 			r.EndS = j.latestS
 		}
@@ -91,7 +91,7 @@ func (le *leaseEngine) outcome() *LeaseOutcome {
 }
 
 // use divides the time in leases by the time in service.
-func (le *leaseEngine) use(o *LeaseOutcome) {
+func (le *leaseEngine) use(o *Outcome) {
 	down := make([]float64, len(le.busyS)) // mean number of GPUs that were out, by type
 	if le.faults != nil && le.nowS > 0 {
 		for k, downS := range le.downS() {
@@ -122,7 +122,7 @@ func (le *leaseEngine) use(o *LeaseOutcome) {
 // that were not dropped. A job's slowdown and rho compare with the time of its steps at
 // its greatest rate on a type wide enough; a lost lease counts as one task. The cost is
 // O(jobs log jobs).
-func (lo *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *sim.Metrics {
+func (lo *Outcome) Metrics(c Cluster, jobs []Job) *sim.Metrics {
 	x := &sim.Metrics{
 		TotalS: lo.TotalS, Utilization: lo.Utilization, Switches: lo.Switches, SwitchS: lo.SwitchS,
 		Preemptions: lo.Preemptions,
@@ -155,7 +155,7 @@ func (lo *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *sim.Metrics {
 }
 
 // greatestRate is the greatest rate of a job over the types that are wide enough.
-func greatestRate(c LeaseCluster, j *LeaseJob) float64 {
+func greatestRate(c Cluster, j *Job) float64 {
 	most := 0.0
 	for k, rate := range j.Rate {
 		if c.GPUs[k] >= j.GPUs {

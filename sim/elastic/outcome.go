@@ -1,15 +1,16 @@
-package sim
+package elastic
 
 import (
 	"math"
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/sim"
 )
 
-// ElasticOutcome is the result of RunElastic. Means are over the jobs of the window
+// Outcome is the result of Run. Means are over the jobs of the window
 // and 0 where the window has none.
-type ElasticOutcome struct {
+type Outcome struct {
 	Counted          int
 	MeanJCTS         float64 // mean of end − arrival
 	WeightedJCTS     float64 // weighted mean of end − arrival
@@ -26,14 +27,14 @@ type ElasticOutcome struct {
 	// restart. Preemptions counts how often a job that held GPUs lost or changed them.
 	Starts, Preemptions int64
 	LostS               float64 // GPU-seconds held in restarts
-	Jobs                []ElasticRecord
+	Jobs                []Record
 
 	first, last int // first and last number of the jobs that count
 }
 
-// ElasticRecord is one job of a run. EndS is below 0 where the job had not ended when
+// Record is one job of a run. EndS is below 0 where the job had not ended when
 // the run ended, StartS where the job had never held a GPU.
-type ElasticRecord struct {
+type Record struct {
 	ID                     string
 	ArrivalS, StartS, EndS float64
 	Epochs                 int   // epochs that the job finished
@@ -41,8 +42,8 @@ type ElasticRecord struct {
 	Preemptions            int64
 }
 
-func (ee *elasticEngine) outcome() *ElasticOutcome {
-	o := &ElasticOutcome{
+func (ee *elasticEngine) outcome() *Outcome {
+	o := &Outcome{
 		Counted: ee.counted, TotalS: float64(ee.nowS), Intervals: ee.intervals,
 		Starts: ee.moves, Preemptions: ee.stops, LostS: ee.lostS, first: ee.cfg.First, last: ee.cfg.Last,
 	}
@@ -50,7 +51,7 @@ func (ee *elasticEngine) outcome() *ElasticOutcome {
 	var sum, weighted, weights, waits float64
 	for i := range ee.jobs[:ee.arrived] {
 		j, spec := &ee.jobs[i], &ee.specs[i]
-		o.Jobs = append(o.Jobs, ElasticRecord{spec.ID, spec.ArrivalS, float64(j.startS), float64(j.endS), j.epoch,
+		o.Jobs = append(o.Jobs, Record{spec.ID, spec.ArrivalS, float64(j.startS), float64(j.endS), j.epoch,
 			j.restarts, j.preemptions})
 		if i < ee.cfg.First || i > ee.cfg.Last {
 			continue
@@ -67,7 +68,7 @@ func (ee *elasticEngine) outcome() *ElasticOutcome {
 		o.MeanJCTS, o.WeightedJCTS, o.MeanWaitS = sum/n, weighted/weights, waits/n
 	}
 	slices.Sort(jcts)
-	o.P50S, o.P90S, o.P99S = Percentile(jcts, .5), Percentile(jcts, .9), Percentile(jcts, .99)
+	o.P50S, o.P90S, o.P99S = sim.Percentile(jcts, .5), sim.Percentile(jcts, .9), sim.Percentile(jcts, .99)
 	gpus := 0
 	for _, n := range ee.cluster.Nodes {
 		gpus += n
@@ -81,8 +82,8 @@ func (ee *elasticEngine) outcome() *ElasticOutcome {
 // possible; its work is the least GPU-seconds of any width. Both leave restarts out.
 // Widths that were not measured are skipped. The cost is O(jobs log jobs), and for each
 // training and batch O(GPUs × epochs) and the look-up of step times.
-func (eo *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics {
-	x := &Metrics{
+func (eo *Outcome) Metrics(c Cluster, jobs []Job) *sim.Metrics {
+	x := &sim.Metrics{
 		TotalS: eo.TotalS, Utilization: eo.Utilization, Switches: eo.Starts, SwitchS: eo.LostS, Preemptions: eo.Preemptions,
 		Use: []hare.TypeUse{{Type: c.GPUType, Use: eo.Utilization}},
 	}
@@ -98,7 +99,7 @@ func (eo *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics 
 	}
 	for i := range eo.Jobs {
 		j, spec := &eo.Jobs[i], &jobs[i]
-		f := JobFigures{
+		f := sim.JobFigures{
 			ID: j.ID, Weight: spec.Weight, ArrivalS: j.ArrivalS, StartS: j.StartS, EndS: j.EndS,
 			Preemptions: j.Preemptions, Counts: i >= eo.first && i <= eo.last, FromS: j.ArrivalS, UntilS: eo.TotalS,
 		}
@@ -122,7 +123,7 @@ func (eo *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics 
 }
 
 // leastTimes returns a job's least time and least GPU-seconds on up to gpus GPUs.
-func leastTimes(j *ElasticJob, gpus, perNode int) [2]float64 {
+func leastTimes(j *Job, gpus, perNode int) [2]float64 {
 	least := [2]float64{math.Inf(1), math.Inf(1)}
 	for n := 1; n <= gpus; n++ {
 		local, passes := j.Split(n)

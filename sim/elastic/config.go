@@ -1,14 +1,15 @@
-package sim
+package elastic
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/hare-sched/hare/sim"
 	"math"
 )
 
-// ElasticConfig tunes RunElastic. The zero value is Pollux's setting.
-type ElasticConfig struct {
+// RunConfig tunes Run. The zero value is Pollux's setting.
+type RunConfig struct {
 	// IntervalS is how often the policy is asked, in seconds; zero means 60.
 	IntervalS int64
 	// RestartS is the time that a job loses after every change of its GPUs, in
@@ -22,16 +23,16 @@ type ElasticConfig struct {
 	// otherwise is the last that counts.
 	First, Last int
 	// Progress, where not nil, is called after every 256th interval.
-	Progress func(LeaseProgress)
+	Progress func(sim.LeaseProgress)
 }
 
-// ElasticCluster is a list of nodes with GPUs of one type.
-type ElasticCluster struct {
+// Cluster is a list of nodes with GPUs of one type.
+type Cluster struct {
 	GPUType string
 	Nodes   []int // number of GPUs of each node, ≥ 1
 }
 
-// RunElastic plays jobs, in the order of their arrival, to a policy that may
+// Run plays jobs, in the order of their arrival, to a policy that may
 // change the number and place of their GPUs at fixed intervals. name is used in
 // messages.
 //
@@ -53,8 +54,8 @@ type ElasticCluster struct {
 // the policy is not asked. Errors are *AllocationError, ErrStalled, and the errors of
 // the policy, of the measurements and of ctx. An interval costs O(jobs in the system +
 // nodes) and the policy's work; memory is proportional to jobs and nodes.
-func RunElastic(ctx context.Context, name string, cluster ElasticCluster, jobs []ElasticJob, policy ElasticPolicy,
-	cfg ElasticConfig) (*ElasticOutcome, error) {
+func Run(ctx context.Context, name string, cluster Cluster, jobs []Job, policy Policy,
+	cfg RunConfig) (*Outcome, error) {
 	if err := cfg.validate(len(jobs)); err != nil {
 		return nil, err
 	}
@@ -68,7 +69,8 @@ func RunElastic(ctx context.Context, name string, cluster ElasticCluster, jobs [
 				return nil, fmt.Errorf("sim: %w", ctx.Err())
 			}
 			if cfg.Progress != nil {
-				cfg.Progress(LeaseProgress{e.counted - e.left, e.counted, float64(e.nowS), e.intervals})
+				cfg.Progress(sim.LeaseProgress{Done: e.counted - e.left, Jobs: e.counted, NowS: float64(e.nowS),
+					Rounds: e.intervals})
 			}
 		}
 		if err := e.interval(ctx); err != nil {
@@ -81,7 +83,7 @@ func RunElastic(ctx context.Context, name string, cluster ElasticCluster, jobs [
 // maxElasticS keeps times exact in float64.
 const maxElasticS = 1 << 52
 
-func (ec *ElasticConfig) validate(jobs int) error {
+func (ec *RunConfig) validate(jobs int) error {
 	if ec.IntervalS == 0 {
 		ec.IntervalS = 60
 	}
@@ -106,7 +108,7 @@ func (ec *ElasticConfig) validate(jobs int) error {
 	return nil
 }
 
-func checkElastic(c ElasticCluster, jobs []ElasticJob) error {
+func checkElastic(c Cluster, jobs []Job) error {
 	if len(c.Nodes) == 0 {
 		return errors.New("sim: a cluster needs nodes")
 	}

@@ -90,7 +90,7 @@ func (le *leaseEngine) nodeOf(gpu int32) [2]int {
 }
 
 // whole rounds steps down to whole rounds for a job with rounds.
-func whole(j *LeaseJob, steps int64) int64 {
+func whole(j *Job, steps int64) int64 {
 	if j.Rounds {
 		return steps - steps%int64(j.GPUs)
 	}

@@ -17,14 +17,14 @@ const maxLostLeases = 5
 // leaseEngine is the state of the cluster between two rounds, with its totals.
 type leaseEngine struct {
 	name    string
-	cluster LeaseCluster
-	cfg     LeaseConfig
-	specs   []LeaseJob
+	cluster Cluster
+	cfg     RunConfig
+	specs   []Job
 	shares  SharePolicy // either shares
 	holds   HoldPolicy  // or holds is set
 	mixed   bool        // holds is a MixedHoldPolicy
 	forks   bool        // holds is a ForkingHoldPolicy
-	traits  LeaseTraits
+	traits  Traits
 	draws   *sim.Twister
 
 	nowS                 float64
@@ -54,7 +54,7 @@ type leaseEngine struct {
 	base       []int32   // by type, its first GPU
 	taken      []int64   // by GPU, the round in which it was last given out, plus 1
 	fresh      []int32   // GPUs for one gang
-	state      LeaseState
+	state      State
 	holding    []Hold
 	out        Shares
 
@@ -115,7 +115,7 @@ type leaseEnd struct {
 	a, b, at int32 // the jobs of the unit, and the index into running
 }
 
-func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy any, cfg LeaseConfig) (*leaseEngine,
+func newLeaseEngine(name string, cluster Cluster, jobs []Job, policy any, cfg RunConfig) (*leaseEngine,
 	error) {
 	n := len(cluster.Types)
 	e := &leaseEngine{
@@ -138,7 +138,7 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy a
 	if e.traits.Pairs && cfg.PairRates == nil {
 		return nil, fmt.Errorf("sim: policy %s makes jobs share GPUs and needs their rates, which are missing", name)
 	}
-	e.state = LeaseState{Types: cluster.Types, GPUs: cluster.GPUs, NodeSize: cluster.NodeSize,
+	e.state = State{Types: cluster.Types, GPUs: cluster.GPUs, NodeSize: cluster.NodeSize,
 		PairRates: cfg.PairRates}
 	var gpus int32
 	for k := n - 1; k >= 0; k-- {

@@ -107,8 +107,8 @@ func (le *leaseEngine) view() {
 	le.state.NowS, le.state.Jobs = le.nowS, le.state.Jobs[:0]
 	for _, slot := range le.order {
 		if u := &le.units[slot]; u.b == noJob {
-			le.state.Jobs = append(le.state.Jobs, LeaseView{
-				LeaseJob: &le.specs[u.a], Number: int(u.a), StepsLeft: le.specs[u.a].Steps - le.jobs[u.a].stepsRun,
+			le.state.Jobs = append(le.state.Jobs, View{
+				Job: &le.specs[u.a], Number: int(u.a), StepsLeft: le.specs[u.a].Steps - le.jobs[u.a].stepsRun,
 				EnteredS: le.jobs[u.a].enteredS,
 			})
 		}

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// LeaseConfig tunes RunLeases. The zero value is Gavel's setting.
-type LeaseConfig struct {
+// RunConfig tunes Run. The zero value is Gavel's setting.
+type RunConfig struct {
 	// LeaseS is the length of a lease in seconds; zero means 360.
 	LeaseS float64
 	// ResetS is the least time between two calls of a SharePolicy, in seconds;
@@ -25,10 +25,10 @@ type LeaseConfig struct {
 	// ends the lease of the GPU, and the work of the lease is lost, because the job's
 	// last checkpoint is from the end of its last lease. The other GPUs of the gang idle
 	// until the round ends. A SharePolicy sees the cluster as if all GPUs were in
-	// service, and a round lends the GPUs that are; a HoldPolicy sees LeaseState.Out.
+	// service, and a round lends the GPUs that are; a HoldPolicy sees State.Out.
 	// Gavel has no faults.
-	Faults    []LeaseFault
-	FaultRate LeaseFaultRate
+	Faults    []Fault
+	FaultRate FaultRate
 	// KeepSteps checkpoints a job with every step, so that a fault loses only the
 	// current step.
 	KeepSteps bool
@@ -36,16 +36,16 @@ type LeaseConfig struct {
 	// the run ends when all of them have. Last zero means all jobs, and
 	// otherwise is the last that counts.
 	First, Last int
-	// PairRates is LeaseState.PairRates.
-	PairRates func(a, b *LeaseJob, gpuType int) (float64, float64)
+	// PairRates is State.PairRates.
+	PairRates func(a, b *Job, gpuType int) (float64, float64)
 	// Fork says how the copies of a job progress under a ForkingHoldPolicy.
-	Fork LeaseFork
+	Fork Fork
 	// Progress, where not nil, is called after every 256th round.
 	Progress func(sim.LeaseProgress)
 }
 
-// LeaseCluster is the number of GPUs by type. Types must be in ascending order.
-type LeaseCluster struct {
+// Cluster is the number of GPUs by type. Types must be in ascending order.
+type Cluster struct {
 	Types []string
 	GPUs  []int // by type
 	// NodeSize is the number of GPUs of a node, by type; the last node of a type may have
@@ -55,14 +55,14 @@ type LeaseCluster struct {
 }
 
 // GPUsPerNode is the number of GPUs of a node of the type.
-func (lc *LeaseCluster) GPUsPerNode(gpuType int) int {
+func (lc *Cluster) GPUsPerNode(gpuType int) int {
 	if gpuType < len(lc.NodeSize) && lc.NodeSize[gpuType] > 0 {
 		return lc.NodeSize[gpuType]
 	}
 	return lc.GPUs[gpuType]
 }
 
-// RunLeases plays jobs, in the order of their arrival, to a policy that lends the
+// Run plays jobs, in the order of their arrival, to a policy that lends the
 // cluster's GPUs for leases; policy is a SharePolicy or a HoldPolicy. name is used in
 // messages.
 //
@@ -82,7 +82,7 @@ func (lc *LeaseCluster) GPUsPerNode(gpuType int) int {
 //
 // Where a gang's steps are fewer than its GPUs, the lease is lost, because Gavel gives
 // each worker whole steps; after five such leases in a row the job is dropped
-// (LeaseRecord.Dropped). After a time in which no job runs, the jobs of the next round
+// (Record.Dropped). After a time in which no job runs, the jobs of the next round
 // count that time as received. Both rules are Gavel's.
 //
 // Errors are *hare.InvalidError of the faults in cfg, *AllocationError, ErrStalled, and
@@ -90,8 +90,8 @@ func (lc *LeaseCluster) GPUsPerNode(gpuType int) int {
 // system; memory is proportional to jobs and GPUs, and to pairs of jobs in the system
 // where a policy pairs jobs. Times are float64 seconds, as in Gavel; the same input
 // gives the same run.
-func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []LeaseJob, policy any,
-	cfg LeaseConfig) (*LeaseOutcome, error) {
+func Run(ctx context.Context, name string, cluster Cluster, jobs []Job, policy any,
+	cfg RunConfig) (*Outcome, error) {
 	if err := cfg.validate(len(jobs)); err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []Le
 	return e.outcome(), nil
 }
 
-func (lc *LeaseConfig) validate(jobs int) error {
+func (lc *RunConfig) validate(jobs int) error {
 	if lc.LeaseS == 0 {
 		lc.LeaseS = 360
 	}
@@ -147,7 +147,7 @@ func (lc *LeaseConfig) validate(jobs int) error {
 // maxLeaseSteps keeps steps exact in float64.
 const maxLeaseSteps = 1 << 53
 
-func checkLeases(c LeaseCluster, jobs []LeaseJob) error {
+func checkLeases(c Cluster, jobs []Job) error {
 	if len(c.Types) == 0 || len(c.Types) != len(c.GPUs) {
 		return errors.New("sim: a cluster needs types, and a number of GPUs for each")
 	}

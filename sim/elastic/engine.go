@@ -1,8 +1,9 @@
-package sim
+package elastic
 
 import (
 	"context"
 	"fmt"
+	"github.com/hare-sched/hare/sim"
 	"math"
 	"slices"
 	"strconv"
@@ -15,10 +16,10 @@ const maxIdle = 1000
 // elasticEngine is the state of the cluster between two intervals.
 type elasticEngine struct {
 	name    string
-	cluster ElasticCluster
-	cfg     ElasticConfig
-	specs   []ElasticJob
-	policy  ElasticPolicy
+	cluster Cluster
+	cfg     RunConfig
+	specs   []Job
+	policy  Policy
 	batches BatchPolicy // the policy, or nil where it chooses no batches
 
 	nowS          int64
@@ -29,7 +30,7 @@ type elasticEngine struct {
 	present       []int32 // jobs that have arrived and not ended, by number
 	spanning      []int   // by node, the jobs on it that span nodes
 	used          []int   // by node, the GPUs that are allocated
-	state         ElasticState
+	state         State
 	busyS, lostS  float64 // GPU-seconds held, and those of them spent in restarts
 	moves, stops  int64
 	idle          int64 // intervals without a job that holds GPUs, up to now
@@ -60,8 +61,8 @@ type elasticJobState struct {
 	preemptions int64
 }
 
-func newElasticEngine(name string, cluster ElasticCluster, jobs []ElasticJob, policy ElasticPolicy,
-	cfg ElasticConfig) *elasticEngine {
+func newElasticEngine(name string, cluster Cluster, jobs []Job, policy Policy,
+	cfg RunConfig) *elasticEngine {
 	n := cfg.Last - cfg.First + 1
 	e := &elasticEngine{
 		name: name, cluster: cluster, cfg: cfg, specs: jobs, policy: policy, counted: n, left: n,
@@ -92,7 +93,7 @@ func (ee *elasticEngine) interval(ctx context.Context) error {
 	}
 	ee.nowS += ee.cfg.IntervalS
 	if ee.nowS > maxElasticS {
-		return fmt.Errorf("%w: policy %s: after 2^52 s", ErrStalled, ee.name)
+		return fmt.Errorf("%w: policy %s: after 2^52 s", sim.ErrStalled, ee.name)
 	}
 	ee.present = slices.DeleteFunc(ee.present, func(i int32) bool { return ee.jobs[i].endS >= 0 })
 	for ee.arrived < len(ee.specs) && ee.specs[ee.arrived].ArrivalS <= float64(ee.nowS) {
@@ -236,7 +237,7 @@ func (ee *elasticEngine) allocate(ctx context.Context) error {
 	ee.state.NowS = float64(ee.nowS)
 	ee.state.Jobs = ee.state.Jobs[:0]
 	for _, i := range ee.present {
-		ee.state.Jobs = append(ee.state.Jobs, ElasticView{ElasticJob: &ee.specs[i], Number: int(i),
+		ee.state.Jobs = append(ee.state.Jobs, View{Job: &ee.specs[i], Number: int(i),
 			Epoch: ee.jobs[i].epoch, Held: ee.jobs[i].held, AttainedS: ee.jobs[i].attainedS,
 			Restarts: ee.jobs[i].restarts})
 	}
@@ -269,7 +270,7 @@ func (ee *elasticEngine) allocate(ctx context.Context) error {
 	}
 	// A search by chance may find nothing for a job that has just arrived.
 	if ee.idle > 0 && (ee.batches == nil || ee.idle > maxIdle) {
-		return fmt.Errorf("%w: policy %s at %d s gives job %.60q nothing on an empty cluster", ErrStalled, ee.name,
+		return fmt.Errorf("%w: policy %s at %d s gives job %.60q nothing on an empty cluster", sim.ErrStalled, ee.name,
 			ee.nowS, ee.specs[ee.present[0]].ID)
 	}
 	return nil
@@ -291,7 +292,8 @@ func (ee *elasticEngine) count(i int32, held []NodeGPUs) error {
 				ee.cluster.Nodes[h.Node]-ee.used[h.Node], ee.cluster.Nodes[h.Node])
 		}
 		if reason != "" {
-			return &AllocationError{ee.name, float64(ee.nowS), "of node " + strconv.Itoa(h.Node), reason}
+			return &sim.AllocationError{Policy: ee.name, NowS: float64(ee.nowS), GPU: "of node " + strconv.Itoa(h.Node),
+				Reason: reason}
 		}
 		ee.used[h.Node] += h.GPUs
 		if len(held) > 1 {

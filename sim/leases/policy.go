@@ -6,8 +6,8 @@ import "context"
 // length at whose end the policy decides anew. Jobs progress by throughput × time, so
 // neither steps nor tasks are events.
 
-// LeaseJob is a job of the lease engine.
-type LeaseJob struct {
+// Job is a job of the lease engine.
+type Job struct {
 	ID       string
 	ArrivalS float64
 	Weight   float64 // > 0
@@ -18,7 +18,7 @@ type LeaseJob struct {
 	// Rounds the number of steps is not restricted.
 	Rounds bool
 	// Rate is in steps a second of the whole gang, by GPU type as in
-	// LeaseState.Types; 0 where the job cannot run.
+	// State.Types; 0 where the job cannot run.
 	Rate []float64
 	// SpreadRate is Rate where the GPUs of the gang are on more than one node; nil means
 	// that the rate is Rate there, too. A HoldPolicy must not spread a job over nodes with
@@ -31,20 +31,20 @@ type LeaseJob struct {
 	// reference type; 0 means no limit. Only policies with deadlines use SLO.
 	SLO float64
 	// Entity is the entity to which the job belongs; nil means none.
-	Entity *LeaseEntity
+	Entity *Entity
 }
 
-// LeaseEntity is a user or team whose jobs share the entity's part of the cluster.
-type LeaseEntity struct {
+// Entity is a user or team whose jobs share the entity's part of the cluster.
+type Entity struct {
 	Name   string
 	Weight float64 // > 0
 	// FIFO divides the entity's part among its jobs by arrival instead of by weight.
 	FIFO bool
 }
 
-// LeaseView is what a policy sees of a job in the system.
-type LeaseView struct {
-	*LeaseJob
+// View is what a policy sees of a job in the system.
+type View struct {
+	*Job
 	Number    int   // number of the job by arrival, from 0
 	StepsLeft int64 // ≥ 1; policies that claim not to know sizes must not use it
 	// EnteredS is when the job entered the engine: the end of the round in which the job
@@ -52,21 +52,21 @@ type LeaseView struct {
 	EnteredS float64
 }
 
-// LeaseState is what a policy decides on. The state belongs to the engine and is valid
+// State is what a policy decides on. The state belongs to the engine and is valid
 // during the call.
-type LeaseState struct {
+type State struct {
 	NowS  float64
 	Types []string // in ascending order
 	GPUs  []int    // by type, including the GPUs that are out of service
-	Jobs  []LeaseView
-	// NodeSize is LeaseCluster.NodeSize.
+	Jobs  []View
+	// NodeSize is Cluster.NodeSize.
 	NodeSize []int
 	// Out lists the GPUs that are out of service, by number. A HoldPolicy must not lend
 	// these; a SharePolicy need not consider them.
 	Out []int32
 	// PairRates returns the rates of two jobs that share their GPUs of a type, both 0
 	// where that pair was not measured; the function is nil without measurements.
-	PairRates func(a, b *LeaseJob, gpuType int) (float64, float64)
+	PairRates func(a, b *Job, gpuType int) (float64, float64)
 }
 
 // Shares is the part of its time for which each job shall hold GPUs of each type: the
@@ -82,20 +82,20 @@ type Shares struct {
 
 // PairShare is the share of two jobs that use the same GPUs at the same time.
 type PairShare struct {
-	A, B  int       // indices into LeaseState.Jobs, A < B
+	A, B  int       // indices into State.Jobs, A < B
 	Share []float64 // by type
 }
 
 // SharePolicy divides the time of the GPUs. The engine asks the policy after jobs have
-// arrived or ended, but not more often than LeaseConfig.ResetS allows, and turns the
+// arrived or ended, but not more often than RunConfig.ResetS allows, and turns the
 // shares into leases by priority: the share over the fraction of time received.
 type SharePolicy interface {
-	LeaseTraits() LeaseTraits
-	Shares(ctx context.Context, s *LeaseState, out *Shares) error
+	LeaseTraits() Traits
+	Shares(ctx context.Context, s *State, out *Shares) error
 }
 
 // LeaseTraits tell the engine how to turn the shares of a policy into leases.
-type LeaseTraits struct {
+type Traits struct {
 	// ShuffleTypes draws the order in which types choose their jobs anew for
 	// each round; otherwise the types choose in falling order of name.
 	ShuffleTypes bool
@@ -108,7 +108,7 @@ type LeaseTraits struct {
 
 // HoldPolicy decides for each round which job holds which GPUs.
 type HoldPolicy interface {
-	Hold(ctx context.Context, s *LeaseState, previous []Hold) ([]Hold, error)
+	Hold(ctx context.Context, s *State, previous []Hold) ([]Hold, error)
 }
 
 // MixedHoldPolicy is a HoldPolicy that may give a job GPUs of several types. The job then
@@ -132,10 +132,10 @@ type ForkingHoldPolicy interface {
 // rate. GPUs are numbered consecutively in the order of the types, and nodes of a type
 // are consecutive.
 type Hold struct {
-	Job  int // index into LeaseState.Jobs
+	Job  int // index into State.Jobs
 	GPUs []int32
 	// Copies is the number of copies of the job; 0 means 1. Each copy has as many GPUs as the job needs,
 	// one copy after the other in GPUs, all on a node on which no other copy of the job is. Only a
-	// ForkingHoldPolicy may give more than one; LeaseFork says how copies progress.
+	// ForkingHoldPolicy may give more than one; Fork says how copies progress.
 	Copies int
 }

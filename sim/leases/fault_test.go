@@ -17,8 +17,8 @@ import (
 // A lease that begins at 360 is lost at 400, when its GPU fails until 500. From 500 on the job
 // does its last 360 steps. If each step is saved, the job has 40 steps fewer to do.
 func TestLeaseLostToAFault(t *testing.T) {
-	jobs := []leases.LeaseJob{leaseJob("a", 0, 1, 720, 1)}
-	cfg := leases.LeaseConfig{Faults: []leases.LeaseFault{{GPU: "V100/0", FromS: 400, UntilS: 500}}}
+	jobs := []leases.Job{leaseJob("a", 0, 1, 720, 1)}
+	cfg := leases.RunConfig{Faults: []leases.Fault{{GPU: "V100/0", FromS: 400, UntilS: 500}}}
 	o := lend(t, one(1), jobs, equally(1), cfg)
 	nearly(t, "end", o.Jobs[0].EndS, 860)
 	nearly(t, "lost", o.LostS, 40)
@@ -38,8 +38,8 @@ func TestLeaseLostToAFault(t *testing.T) {
 // ends with b at 360. GPU 0 is still out of service. The gang has received less than b, so it
 // gets the other two GPUs and does all its steps until 720. Then b goes on.
 func TestGangLosesALeaseToAFault(t *testing.T) {
-	jobs := []leases.LeaseJob{leaseJob("a", 0, 2, 720, 2), leaseJob("b", 0, 1, 720, 1)}
-	cfg := leases.LeaseConfig{Faults: []leases.LeaseFault{{GPU: "V100/0", FromS: 100, UntilS: 720}}}
+	jobs := []leases.Job{leaseJob("a", 0, 2, 720, 2), leaseJob("b", 0, 1, 720, 1)}
+	cfg := leases.RunConfig{Faults: []leases.Fault{{GPU: "V100/0", FromS: 100, UntilS: 720}}}
 	o := lend(t, one(3), jobs, equally(1), cfg)
 	nearly(t, "end of a", o.Jobs[0].EndS, 720)
 	nearly(t, "end of b", o.Jobs[1].EndS, 1080)
@@ -48,42 +48,42 @@ func TestGangLosesALeaseToAFault(t *testing.T) {
 }
 
 func TestLeaseFaultsRefused(t *testing.T) {
-	c := leases.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{1, 2}}
-	jobs := []leases.LeaseJob{leaseJob("a", 0, 1, 10, 1, 1)}
+	c := leases.Cluster{Types: []string{"K80", "V100"}, GPUs: []int{1, 2}}
+	jobs := []leases.Job{leaseJob("a", 0, 1, 10, 1, 1)}
 	for _, c2 := range []struct {
-		faults []leases.LeaseFault
-		rate   leases.LeaseFaultRate
+		faults []leases.Fault
+		rate   leases.FaultRate
 		want   string
 	}{
-		{[]leases.LeaseFault{{GPU: "V100/2", FromS: 1, UntilS: 2}}, leases.LeaseFaultRate{},
+		{[]leases.Fault{{GPU: "V100/2", FromS: 1, UntilS: 2}}, leases.FaultRate{},
 			`/faults/0: GPU "V100/2": is not in the cluster`},
-		{[]leases.LeaseFault{{GPU: "V100", FromS: 1, UntilS: 2}}, leases.LeaseFaultRate{},
+		{[]leases.Fault{{GPU: "V100", FromS: 1, UntilS: 2}}, leases.FaultRate{},
 			`/faults/0: GPU "V100": is not in the cluster`},
-		{[]leases.LeaseFault{{GPU: "K80/0", FromS: 2, UntilS: 2}}, leases.LeaseFaultRate{},
+		{[]leases.Fault{{GPU: "K80/0", FromS: 2, UntilS: 2}}, leases.FaultRate{},
 			`GPU "K80/0": the fault from 2 to 2 s`},
-		{[]leases.LeaseFault{{GPU: "K80/0", FromS: 2, UntilS: 4}, {GPU: "V100/1", FromS: 3, UntilS: 5},
-			{GPU: "K80/0", FromS: 3, UntilS: 5}}, leases.LeaseFaultRate{},
+		{[]leases.Fault{{GPU: "K80/0", FromS: 2, UntilS: 4}, {GPU: "V100/1", FromS: 3, UntilS: 5},
+			{GPU: "K80/0", FromS: 3, UntilS: 5}}, leases.FaultRate{},
 			`/faults/2: GPU "K80/0": the fault from 3 to 5 s overlaps the fault from 2 to 4 s`},
-		{nil, leases.LeaseFaultRate{MeanS: 5}, "/fault_rate: a GPU fails every 5 s for 0 s"},
-		{nil, leases.LeaseFaultRate{MeanS: math.NaN(), RepairS: 1}, "/fault_rate"},
+		{nil, leases.FaultRate{MeanS: 5}, "/fault_rate: a GPU fails every 5 s for 0 s"},
+		{nil, leases.FaultRate{MeanS: math.NaN(), RepairS: 1}, "/fault_rate"},
 	} {
-		_, err := leases.RunLeases(t.Context(), "x", c, jobs, equally(1),
-			leases.LeaseConfig{Faults: c2.faults, FaultRate: c2.rate})
+		_, err := leases.Run(t.Context(), "x", c, jobs, equally(1),
+			leases.RunConfig{Faults: c2.faults, FaultRate: c2.rate})
 		if bad, ok := errors.AsType[*hare.InvalidError](err); !ok || !strings.Contains(bad.Error(), c2.want) {
 			t.Errorf("%v, want %s", err, c2.want)
 		}
 	}
 	// A policy that lends a GPU that is out of service is refused. The error names the policy,
 	// the time and the GPU.
-	cfg := leases.LeaseConfig{Faults: []leases.LeaseFault{{GPU: "V100/1", FromS: 0, UntilS: 9}}}
-	_, err := leases.RunLeases(t.Context(), "blind", c, jobs, holder{{Job: 0, GPUs: []int32{2}}}, cfg)
+	cfg := leases.RunConfig{Faults: []leases.Fault{{GPU: "V100/1", FromS: 0, UntilS: 9}}}
+	_, err := leases.Run(t.Context(), "blind", c, jobs, holder{{Job: 0, GPUs: []int32{2}}}, cfg)
 	if refused, ok := errors.AsType[*sim.AllocationError](err); !ok ||
 		err.Error() != `sim: policy blind at 0.000 s: GPU V100/1: is out of service and was allocated to job "a"` {
 		t.Errorf("%v, %v", refused, err)
 	}
 	// The GPU never returns.
-	cfg.Faults[0] = leases.LeaseFault{GPU: "V100/0", FromS: 3, UntilS: math.Inf(1)}
-	if _, err := leases.RunLeases(t.Context(), "x", one(1), []leases.LeaseJob{leaseJob("a", 0, 1, 10, 1)}, equally(1),
+	cfg.Faults[0] = leases.Fault{GPU: "V100/0", FromS: 3, UntilS: math.Inf(1)}
+	if _, err := leases.Run(t.Context(), "x", one(1), []leases.Job{leaseJob("a", 0, 1, 10, 1)}, equally(1),
 		cfg); !errors.Is(err, sim.ErrStalled) {
 		t.Error(err)
 	}
@@ -95,10 +95,10 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 	cuts := int64(0)
 	for seed := range seeds(100) {
 		r := rand.New(rand.NewPCG(seed, 11))
-		c := leases.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{1 + r.IntN(4), 2 + r.IntN(4)}}
-		cfg := leases.LeaseConfig{Seed: seed, KeepSteps: seed%2 == 1,
-			FaultRate: leases.LeaseFaultRate{MeanS: 5000, RepairS: 500}, ResetS: -1}
-		var jobs []leases.LeaseJob
+		c := leases.Cluster{Types: []string{"K80", "V100"}, GPUs: []int{1 + r.IntN(4), 2 + r.IntN(4)}}
+		cfg := leases.RunConfig{Seed: seed, KeepSteps: seed%2 == 1,
+			FaultRate: leases.FaultRate{MeanS: 5000, RepairS: 500}, ResetS: -1}
+		var jobs []leases.Job
 		var work float64
 		for i := range 1 + r.IntN(8) {
 			// Each GPU of either type does two steps a second.
@@ -110,7 +110,7 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 		share := sharer{share: func(int) []float64 { return []float64{0.5, 0.5} }, wish: true}
 		var last string
 		for range 2 {
-			o, err := leases.RunLeases(context.Background(), "x", c, jobs, share, cfg)
+			o, err := leases.Run(context.Background(), "x", c, jobs, share, cfg)
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -144,8 +144,8 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 // system until 460, so rho is 500 / max(400, (2·460 + 40)/500 · 400) for a and
 // 460 / max(100, 2·100) for b.
 func TestLeaseMetricsByHand(t *testing.T) {
-	jobs := []leases.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
-	m := lend(t, one(1), jobs, equally(0.5), leases.LeaseConfig{}).Metrics(one(1), jobs)
+	jobs := []leases.Job{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
+	m := lend(t, one(1), jobs, equally(0.5), leases.RunConfig{}).Metrics(one(1), jobs)
 	nearly(t, "mean JCT", m.MeanJCTS, 480)
 	nearly(t, "weighted JCT", m.WeightedJCTS, 960)
 	nearly(t, "weighted mean", m.WeightedMeanJCTS, 480)
@@ -162,7 +162,7 @@ func TestLeaseMetricsByHand(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	// In this run only b counts.
-	m = lend(t, one(1), jobs, equally(0.5), leases.LeaseConfig{First: 1, Last: 1}).Metrics(one(1), jobs)
+	m = lend(t, one(1), jobs, equally(0.5), leases.RunConfig{First: 1, Last: 1}).Metrics(one(1), jobs)
 	if m.Jobs != 1 || m.MeanJCTS != 460 || math.Abs(m.MeanRho-2.3) > 1e-9 {
 		t.Errorf("window: %+v", m)
 	}
@@ -170,8 +170,8 @@ func TestLeaseMetricsByHand(t *testing.T) {
 
 // A run in which GPUs fail more often than a step ends says what to change.
 func TestFruitlessLeases(t *testing.T) {
-	cfg := leases.LeaseConfig{LeaseS: 360, FaultRate: leases.LeaseFaultRate{MeanS: 0.001, RepairS: 1}}
-	_, err := leases.RunLeases(t.Context(), "equal", one(1), []leases.LeaseJob{leaseJob("a", 0, 1, 10, 1)}, equally(1),
+	cfg := leases.RunConfig{LeaseS: 360, FaultRate: leases.FaultRate{MeanS: 0.001, RepairS: 1}}
+	_, err := leases.Run(t.Context(), "equal", one(1), []leases.Job{leaseJob("a", 0, 1, 10, 1)}, equally(1),
 		cfg)
 	if !errors.Is(err, sim.ErrStalled) || !strings.Contains(err.Error(), "let GPUs fail more rarely") {
 		t.Error(err)

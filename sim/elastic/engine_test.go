@@ -1,8 +1,9 @@
-package sim
+package elastic
 
 import (
 	"context"
 	"errors"
+	"github.com/hare-sched/hare/sim"
 	"math"
 	"slices"
 	"strings"
@@ -36,8 +37,8 @@ func (pl *plain) Epoch(batch, epoch int) (gain, endProgress, endSteps float64, e
 func second(int) float64 { return 1 }
 
 // elasticJob returns a job that makes one step a second on any GPUs.
-func elasticJob(id string, arrivalS float64, ends ...float64) ElasticJob {
-	return ElasticJob{
+func elasticJob(id string, arrivalS float64, ends ...float64) Job {
+	return Job{
 		ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: 1, MaxGPUs: 8, Batch: 8, Epochs: len(ends),
 		Limits: BatchLimits{Init: 8, Max: 64, MaxLocal: 8}, Training: &plain{second, 0, 8, ends},
 	}
@@ -47,7 +48,7 @@ func elasticJob(id string, arrivalS float64, ends ...float64) ElasticJob {
 // otherwise changes nothing.
 type script map[float64]map[string][]NodeGPUs
 
-func (sc script) Allocate(_ context.Context, s *ElasticState) ([][]NodeGPUs, error) {
+func (sc script) Allocate(_ context.Context, s *State) ([][]NodeGPUs, error) {
 	var all [][]NodeGPUs
 	for _, j := range s.Jobs {
 		held := j.Held
@@ -67,9 +68,9 @@ func on(nodes ...int) []NodeGPUs {
 	return held
 }
 
-func playElastic(t *testing.T, nodes []int, jobs []ElasticJob, p ElasticPolicy, cfg ElasticConfig) *ElasticOutcome {
+func playElastic(t *testing.T, nodes []int, jobs []Job, p Policy, cfg RunConfig) *Outcome {
 	t.Helper()
-	o, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", nodes}, jobs, p, cfg)
+	o, err := Run(context.Background(), "test", Cluster{"T4", nodes}, jobs, p, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func playElastic(t *testing.T, nodes []int, jobs []ElasticJob, p ElasticPolicy, 
 // after 100 and 150 steps, at 190 and 240 s. The job holds one of two GPUs for 180 s.
 func TestElasticOneJob(t *testing.T) {
 	p := script{60: {"a": on(0, 1)}}
-	o := playElastic(t, []int{2}, []ElasticJob{elasticJob("a", 5, 100, 150)}, p, ElasticConfig{})
+	o := playElastic(t, []int{2}, []Job{elasticJob("a", 5, 100, 150)}, p, RunConfig{})
 	if r := o.Jobs[0]; r.StartS != 60 || r.EndS != 240 || r.Epochs != 2 || r.Restarts != 0 {
 		t.Errorf("record %+v", r)
 	}
@@ -94,7 +95,7 @@ func TestElasticOneJob(t *testing.T) {
 // becomes 0, the next 1.5 s become 2 and the last 2.5 s become 2.
 func TestElasticRounding(t *testing.T) {
 	p := script{60: {"a": on(0, 1)}}
-	o := playElastic(t, []int{1}, []ElasticJob{elasticJob("a", 0, .5, 2, 4.5)}, p, ElasticConfig{RestartS: -1})
+	o := playElastic(t, []int{1}, []Job{elasticJob("a", 0, .5, 2, 4.5)}, p, RunConfig{RestartS: -1})
 	if got := o.Jobs[0].EndS; got != 64 {
 		t.Errorf("ended at %v s, by hand 64", got)
 	}
@@ -108,18 +109,18 @@ func TestElasticMoves(t *testing.T) {
 	j := elasticJob("a", 60, 130)
 	j.Training = &plain{func(gpus int) float64 { return 2 / float64(gpus) }, 0, 8, []float64{130}}
 	p := script{60: {"a": on(0, 2)}, 120: {"a": on(0, 2, 1, 2)}, 180: {"a": on(0, 2, 1, 2)}}
-	o := playElastic(t, []int{2, 2}, []ElasticJob{j}, p, ElasticConfig{})
+	o := playElastic(t, []int{2, 2}, []Job{j}, p, RunConfig{})
 	if r := o.Jobs[0]; r.EndS != 200 || r.Restarts != 1 || r.Preemptions != 1 || o.LostS != 30*2+30*4 {
 		t.Errorf("record %+v, lost %v", r, o.LostS)
 	}
 	p[180] = map[string][]NodeGPUs{"a": on(1, 2, 0, 2)} // 60 of 100 steps are done by then
-	o = playElastic(t, []int{2, 2}, []ElasticJob{j}, p, ElasticConfig{})
+	o = playElastic(t, []int{2, 2}, []Job{j}, p, RunConfig{})
 	if r := o.Jobs[0]; r.EndS != 230 || r.Restarts != 2 {
 		t.Errorf("turned: record %+v", r)
 	}
 	p[180] = map[string][]NodeGPUs{"a": nil} // the job is stopped for 60 s
 	p[240] = map[string][]NodeGPUs{"a": on(0, 2)}
-	o = playElastic(t, []int{2, 2}, []ElasticJob{j, elasticJob("b", 900, 1)}, andB(p), ElasticConfig{})
+	o = playElastic(t, []int{2, 2}, []Job{j, elasticJob("b", 900, 1)}, andB(p), RunConfig{})
 	if r := o.Jobs[0]; r.EndS != 310 || r.Preemptions != 2 || r.Restarts != 2 {
 		t.Errorf("stopped: record %+v", r)
 	}
@@ -141,7 +142,7 @@ func TestElasticPasses(t *testing.T) {
 	j := elasticJob("a", 60, 48)
 	j.Batch, j.Limits.MaxLocal = 32, 4
 	j.Training = &plain{second, .25, 8, []float64{48}}
-	o := playElastic(t, []int{2}, []ElasticJob{j}, script{60: {"a": on(0, 2)}}, ElasticConfig{RestartS: -1})
+	o := playElastic(t, []int{2}, []Job{j}, script{60: {"a": on(0, 2)}}, RunConfig{RestartS: -1})
 	if got := o.Jobs[0].EndS; got != 60+39 { // 39 s are 12 × 3.25 s
 		t.Errorf("ended at %v s, by hand 99", got)
 	}
@@ -167,9 +168,9 @@ func TestElasticPasses(t *testing.T) {
 // Two jobs that span nodes 0 and 1 slow each other to half the speed. A job on node 1 alone
 // neither slows others nor is slowed.
 func TestElasticInterference(t *testing.T) {
-	jobs := []ElasticJob{elasticJob("a", 60, 30), elasticJob("b", 60, 30), elasticJob("c", 60, 30)}
+	jobs := []Job{elasticJob("a", 60, 30), elasticJob("b", 60, 30), elasticJob("c", 60, 30)}
 	p := script{60: {"a": on(0, 1, 1, 1), "b": on(1, 1, 0, 1), "c": on(1, 1)}}
-	o := playElastic(t, []int{2, 3}, jobs, p, ElasticConfig{RestartS: -1, Interference: .5})
+	o := playElastic(t, []int{2, 3}, jobs, p, RunConfig{RestartS: -1, Interference: .5})
 	for i, want := range []float64{120, 120, 90} {
 		if got := o.Jobs[i].EndS; got != want {
 			t.Errorf("job %d ended at %v s, by hand %v", i, got, want)
@@ -179,20 +180,20 @@ func TestElasticInterference(t *testing.T) {
 
 // The run ends with the last job that counts, and the figures are over the jobs that count.
 func TestElasticWindow(t *testing.T) {
-	jobs := []ElasticJob{elasticJob("a", 0, 10), elasticJob("b", 0, 20), elasticJob("c", 0, 9000)}
+	jobs := []Job{elasticJob("a", 0, 10), elasticJob("b", 0, 20), elasticJob("c", 0, 9000)}
 	p := script{30: {"a": on(0, 1), "b": on(0, 1), "c": on(0, 1)}}
-	o := playElastic(t, []int{3}, jobs, p, ElasticConfig{First: 1, Last: 1, RestartS: -1, IntervalS: 30})
+	o := playElastic(t, []int{3}, jobs, p, RunConfig{First: 1, Last: 1, RestartS: -1, IntervalS: 30})
 	if o.Counted != 1 || o.MeanJCTS != 50 || o.TotalS != 60 || o.Jobs[2].EndS != -1 || o.Jobs[2].StartS != 30 {
 		t.Errorf("outcome %+v", o)
 	}
 }
 
 func TestElasticRefusals(t *testing.T) {
-	jobs := []ElasticJob{elasticJob("a", 0, 10), elasticJob("b", 0, 10)}
+	jobs := []Job{elasticJob("a", 0, 10), elasticJob("b", 0, 10)}
 	give := func(a, b []NodeGPUs) script { return script{60: {"a": a, "b": b}} }
 	for _, c := range []struct {
 		name string
-		p    ElasticPolicy
+		p    Policy
 		want string
 	}{
 		{"too many", give(on(1, 2), on(1, 1)),
@@ -203,66 +204,66 @@ func TestElasticRefusals(t *testing.T) {
 		{"idle", give(nil, nil), `sim: jobs wait for ever: policy test at 60 s gives job "a" nothing`},
 		{"short", shortPolicy{}, "it allocates to 1 of 2 jobs"},
 	} {
-		_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2, 2}}, jobs, c.p,
-			ElasticConfig{})
+		_, err := Run(context.Background(), "test", Cluster{"T4", []int{2, 2}}, jobs, c.p,
+			RunConfig{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		var wrong *AllocationError
+		var wrong *sim.AllocationError
 		if strings.Contains(c.want, "node") != errors.As(err, &wrong) && c.name != "twice" && c.name != "none" {
 			t.Errorf("%s: %T", c.name, err)
 		}
 	}
-	bad := func(change func(*ElasticJob)) []ElasticJob {
+	bad := func(change func(*Job)) []Job {
 		j := elasticJob("a", 0, 10)
 		change(&j)
-		return []ElasticJob{j}
+		return []Job{j}
 	}
-	for name, jobs := range map[string][]ElasticJob{
-		"weight":   bad(func(j *ElasticJob) { j.Weight = math.NaN() }),
-		"batch":    bad(func(j *ElasticJob) { j.Batch = 0 }),
-		"training": bad(func(j *ElasticJob) { j.Training = nil }),
-		"limits":   bad(func(j *ElasticJob) { j.Limits.Max = 0 }),
-		"arrival":  bad(func(j *ElasticJob) { j.ArrivalS = -1 }),
-		"step": bad(func(j *ElasticJob) {
+	for name, jobs := range map[string][]Job{
+		"weight":   bad(func(j *Job) { j.Weight = math.NaN() }),
+		"batch":    bad(func(j *Job) { j.Batch = 0 }),
+		"training": bad(func(j *Job) { j.Training = nil }),
+		"limits":   bad(func(j *Job) { j.Limits.Max = 0 }),
+		"arrival":  bad(func(j *Job) { j.ArrivalS = -1 }),
+		"step": bad(func(j *Job) {
 			j.Training = &plain{func(int) float64 { return math.Inf(1) }, 0, 8, []float64{1}}
 		}),
 	} {
-		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2}}, jobs,
-			give(on(0, 1), nil), ElasticConfig{}); err == nil {
+		if _, err := Run(context.Background(), "test", Cluster{"T4", []int{2}}, jobs,
+			give(on(0, 1), nil), RunConfig{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	for name, cfg := range map[string]ElasticConfig{"interval": {IntervalS: -1}, "restart": {RestartS: 2e9},
+	for name, cfg := range map[string]RunConfig{"interval": {IntervalS: -1}, "restart": {RestartS: 2e9},
 		"interference": {Interference: 1}, "window": {First: 1, Last: 2}} {
-		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2}}, jobs,
+		if _, err := Run(context.Background(), "test", Cluster{"T4", []int{2}}, jobs,
 			give(on(0, 1), nil), cfg); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	for _, nodes := range [][]int{nil, {2, 0}} {
-		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", nodes}, jobs, give(on(0, 1), nil),
-			ElasticConfig{}); err == nil {
+		if _, err := Run(context.Background(), "test", Cluster{"T4", nodes}, jobs, give(on(0, 1), nil),
+			RunConfig{}); err == nil {
 			t.Errorf("nodes %v: no error", nodes)
 		}
 	}
-	wide := []ElasticJob{elasticJob("a", 0, 10)}
-	_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{16}}, wide, give(on(0, 13), nil),
-		ElasticConfig{})
+	wide := []Job{elasticJob("a", 0, 10)}
+	_, err := Run(context.Background(), "test", Cluster{"T4", []int{16}}, wide, give(on(0, 13), nil),
+		RunConfig{})
 	if err == nil || err.Error() != `sim: job "a" at 60 s, as policy test places it: 13 GPUs were not measured` {
 		t.Errorf("not measured: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := RunElastic(ctx, "test", ElasticCluster{"T4", []int{2}}, jobs, give(nil, nil),
-		ElasticConfig{}); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, "test", Cluster{"T4", []int{2}}, jobs, give(nil, nil),
+		RunConfig{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
 
 type shortPolicy struct{}
 
-func (shortPolicy) Allocate(context.Context, *ElasticState) ([][]NodeGPUs, error) {
+func (shortPolicy) Allocate(context.Context, *State) ([][]NodeGPUs, error) {
 	return make([][]NodeGPUs, 1), nil
 }
 
@@ -270,10 +271,10 @@ func (shortPolicy) Allocate(context.Context, *ElasticState) ([][]NodeGPUs, error
 // 8 after it has measured anything.
 type coAdaptive struct {
 	seen  []TrainingStep
-	views []ElasticView
+	views []View
 }
 
-func (co *coAdaptive) Allocate(_ context.Context, s *ElasticState) ([][]NodeGPUs, error) {
+func (co *coAdaptive) Allocate(_ context.Context, s *State) ([][]NodeGPUs, error) {
 	co.views = append(co.views, s.Jobs...)
 	if s.NowS < 120 {
 		return make([][]NodeGPUs, len(s.Jobs)), nil
@@ -281,11 +282,11 @@ func (co *coAdaptive) Allocate(_ context.Context, s *ElasticState) ([][]NodeGPUs
 	return [][]NodeGPUs{on(0, 1)}, nil
 }
 
-func (co *coAdaptive) Split(*ElasticJob, int, []int) (local, passes int) {
+func (co *coAdaptive) Split(*Job, int, []int) (local, passes int) {
 	return 8, min(2, len(co.seen)+1)
 }
 
-func (co *coAdaptive) Observe(_ *ElasticJob, _ int, seen TrainingStep) error {
+func (co *coAdaptive) Observe(_ *Job, _ int, seen TrainingStep) error {
 	co.seen = append(co.seen, seen)
 	return nil
 }
@@ -305,7 +306,7 @@ func TestElasticBatches(t *testing.T) {
 	p := &coAdaptive{}
 	j := elasticJob("a", 60, 40, 60)
 	j.Training = &gradients{plain{second, .25, 8, []float64{40, 60}}}
-	o := playElastic(t, []int{2}, []ElasticJob{j}, p, ElasticConfig{})
+	o := playElastic(t, []int{2}, []Job{j}, p, RunConfig{})
 	if r := o.Jobs[0]; r.StartS != 120 || r.EndS != 180+9+18 {
 		t.Errorf("record %+v", r)
 	}
@@ -318,13 +319,13 @@ func TestElasticBatches(t *testing.T) {
 	}
 	// A job with a fixed batch keeps its own, in two passes of 8.
 	j.FixedBatch, j.Batch, p = true, 16, &coAdaptive{}
-	if playElastic(t, []int{2}, []ElasticJob{j}, p, ElasticConfig{}); p.seen[0].Sqr != 16 {
+	if playElastic(t, []int{2}, []Job{j}, p, RunConfig{}); p.seen[0].Sqr != 16 {
 		t.Errorf("observed %v", p.seen)
 	}
 	// Without gradients, a policy cannot choose batches.
 	j.Training = &plain{second, .25, 8, []float64{40, 60}}
-	if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2}}, []ElasticJob{j}, p,
-		ElasticConfig{}); err == nil || !strings.Contains(err.Error(), "no gradients were measured") {
+	if _, err := Run(context.Background(), "test", Cluster{"T4", []int{2}}, []Job{j}, p,
+		RunConfig{}); err == nil || !strings.Contains(err.Error(), "no gradients were measured") {
 		t.Errorf("no gradients: %v", err)
 	}
 }
@@ -332,14 +333,14 @@ func TestElasticBatches(t *testing.T) {
 // idlePolicy never gives a GPU, though it chooses batches.
 type idlePolicy struct{ coAdaptive }
 
-func (*idlePolicy) Allocate(_ context.Context, s *ElasticState) ([][]NodeGPUs, error) {
+func (*idlePolicy) Allocate(_ context.Context, s *State) ([][]NodeGPUs, error) {
 	return make([][]NodeGPUs, len(s.Jobs)), nil
 }
 
 func TestElasticIdle(t *testing.T) {
-	_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{1}},
-		[]ElasticJob{elasticJob("a", 0, 10)}, &idlePolicy{}, ElasticConfig{})
-	if !errors.Is(err, ErrStalled) {
+	_, err := Run(context.Background(), "test", Cluster{"T4", []int{1}},
+		[]Job{elasticJob("a", 0, 10)}, &idlePolicy{}, RunConfig{})
+	if !errors.Is(err, sim.ErrStalled) {
 		t.Errorf("%v", err)
 	}
 }

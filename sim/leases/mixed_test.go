@@ -15,7 +15,7 @@ import (
 // lending gives the given GPUs to the jobs in each round.
 type lending map[string][]int32
 
-func (h lending) Hold(_ context.Context, s *leases.LeaseState, _ []leases.Hold) ([]leases.Hold, error) {
+func (h lending) Hold(_ context.Context, s *leases.State, _ []leases.Hold) ([]leases.Hold, error) {
 	var holds []leases.Hold
 	for i := range s.Jobs {
 		if gpus := h[s.Jobs[i].ID]; gpus != nil {
@@ -32,11 +32,11 @@ func (mixing) MixesTypes() {}
 // The cluster has K80 GPUs 0 to 3 on nodes of two, and V100 GPUs 4 to 6 on one node. A job of two
 // GPUs has 720 steps, at 1 step/s on K80 and 4 on V100; across nodes, at 0.5 and 2.
 func TestLeasesAcrossNodesAndTypes(t *testing.T) {
-	cluster := leases.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{4, 3}, NodeSize: []int{2, 0}}
+	cluster := leases.Cluster{Types: []string{"K80", "V100"}, GPUs: []int{4, 3}, NodeSize: []int{2, 0}}
 	if cluster.GPUsPerNode(0) != 2 || cluster.GPUsPerNode(1) != 3 {
 		t.Error(cluster.GPUsPerNode(0), cluster.GPUsPerNode(1))
 	}
-	job := leases.LeaseJob{ID: "a", Weight: 1, GPUs: 2, Steps: 720, Rate: []float64{1, 4}, SpreadRate: []float64{0.5, 2}}
+	job := leases.Job{ID: "a", Weight: 1, GPUs: 2, Steps: 720, Rate: []float64{1, 4}, SpreadRate: []float64{0.5, 2}}
 	for _, x := range []struct {
 		name         string
 		gpus         []int32
@@ -55,8 +55,8 @@ func TestLeasesAcrossNodesAndTypes(t *testing.T) {
 	} {
 		j := job
 		j.SpreadRate = x.spread
-		o, err := leases.RunLeases(t.Context(), "x", cluster, []leases.LeaseJob{j}, mixing{lending{"a": x.gpus}},
-			leases.LeaseConfig{})
+		o, err := leases.Run(t.Context(), "x", cluster, []leases.Job{j}, mixing{lending{"a": x.gpus}},
+			leases.RunConfig{})
 		if x.refusedMixed != "" {
 			var refused *sim.AllocationError
 			if !errors.As(err, &refused) || !strings.Contains(err.Error(), x.refusedMixed) {
@@ -72,14 +72,14 @@ func TestLeasesAcrossNodesAndTypes(t *testing.T) {
 			t.Errorf("%s: %v s, %v and %v GPU-seconds", x.name, o.MeanJCTS, k80S, v100S)
 		}
 	}
-	_, err := leases.RunLeases(t.Context(), "x", cluster, []leases.LeaseJob{job}, lending{"a": {3, 4}}, leases.LeaseConfig{})
+	_, err := leases.Run(t.Context(), "x", cluster, []leases.Job{job}, lending{"a": {3, 4}}, leases.RunConfig{})
 	if err == nil || !strings.Contains(err.Error(), "needs one type") {
 		t.Error(err)
 	}
 }
 
 func TestLeaseNodesRefused(t *testing.T) {
-	good := leases.LeaseJob{ID: "a", Weight: 1, GPUs: 1, Steps: 1, Rate: []float64{1, 4}}
+	good := leases.Job{ID: "a", Weight: 1, GPUs: 1, Steps: 1, Rate: []float64{1, 4}}
 	for _, x := range []struct {
 		size   []int
 		spread []float64
@@ -93,8 +93,8 @@ func TestLeaseNodesRefused(t *testing.T) {
 	} {
 		j := good
 		j.SpreadRate = x.spread
-		c := leases.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{1, 1}, NodeSize: x.size}
-		_, err := leases.RunLeases(t.Context(), "x", c, []leases.LeaseJob{j}, lending{}, leases.LeaseConfig{})
+		c := leases.Cluster{Types: []string{"K80", "V100"}, GPUs: []int{1, 1}, NodeSize: x.size}
+		_, err := leases.Run(t.Context(), "x", c, []leases.Job{j}, lending{}, leases.RunConfig{})
 		if err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %v; want %s", fmt.Sprint(x.size, x.spread), err, x.want)
 		}

@@ -1,4 +1,4 @@
-package sim
+package elastic
 
 import "context"
 
@@ -7,8 +7,8 @@ import "context"
 // checkpoint. The time of a step follows from the placement of the GPUs, and the
 // progress of a step from the batch and the epoch.
 
-// ElasticJob is a job of the elastic engine. All GPUs are of one type.
-type ElasticJob struct {
+// Job is a job of the elastic engine. All GPUs are of one type.
+type Job struct {
 	ID       string
 	ArrivalS float64
 	Weight   float64 // > 0
@@ -51,7 +51,7 @@ type Training interface {
 // step can be a little larger than Batch, but not larger than Limits.Max. On one GPU
 // a batch beyond Limits.Init takes at least two passes, because the noise of gradients
 // could not be estimated otherwise. Source: Pollux's simulator.
-func (ej *ElasticJob) Split(gpus int) (local, passes int) {
+func (ej *Job) Split(gpus int) (local, passes int) {
 	least := 1
 	if gpus == 1 && ej.Batch > ej.Limits.Init {
 		least = 2
@@ -60,7 +60,7 @@ func (ej *ElasticJob) Split(gpus int) (local, passes int) {
 }
 
 // SplitPasses is Split with at least the given number of passes.
-func (ej *ElasticJob) SplitPasses(gpus, least int) (local, passes int) {
+func (ej *Job) SplitPasses(gpus, least int) (local, passes int) {
 	local = ceilDiv(ej.Batch, gpus)
 	passes = max(least, ceilDiv(local, ej.Limits.MaxLocal))
 	return min(ceilDiv(local, passes), ej.Limits.Max/(gpus*passes)), passes
@@ -71,9 +71,9 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 // NodeGPUs is the number of GPUs that a job holds on a node. Nodes are numbered from 0.
 type NodeGPUs struct{ Node, GPUs int }
 
-// ElasticView is what a policy sees of a job in the system.
-type ElasticView struct {
-	*ElasticJob
+// View is what a policy sees of a job in the system.
+type View struct {
+	*Job
 	Number int // number of the job by arrival, from 0
 	Epoch  int // the current epoch, from 0
 	// Held lists the GPUs that the job holds; nil means none. A policy that returns the
@@ -84,31 +84,31 @@ type ElasticView struct {
 	Restarts  int64 // changes of GPUs after the first allocation
 }
 
-// ElasticState is what a policy decides on. The state belongs to the engine and is
+// State is what a policy decides on. The state belongs to the engine and is
 // valid during the call. The policy may keep slices of Held but must not write to them.
-type ElasticState struct {
+type State struct {
 	NowS  float64
 	Nodes []int // GPUs of each
-	Jobs  []ElasticView
+	Jobs  []View
 }
 
-// ElasticPolicy returns for each interval which GPUs each of s.Jobs holds; nil means
+// Policy returns for each interval which GPUs each of s.Jobs holds; nil means
 // none. An allocation must not name a node twice for a job, nor give out more GPUs
 // than a node has.
-type ElasticPolicy interface {
-	Allocate(ctx context.Context, s *ElasticState) ([][]NodeGPUs, error)
+type Policy interface {
+	Allocate(ctx context.Context, s *State) ([][]NodeGPUs, error)
 }
 
-// BatchPolicy is an ElasticPolicy that also chooses the batches of jobs, and learns how fast
-// they train. Numbers are those of ElasticView.
+// BatchPolicy is an Policy that also chooses the batches of jobs, and learns how fast
+// they train. Numbers are those of View.
 type BatchPolicy interface {
-	ElasticPolicy
+	Policy
 	// Split splits a step over the GPUs of a placement: each GPU does local samples in each of
 	// the passes, of which the last also exchanges gradients. The engine asks when the job's
 	// GPUs change, at the end of its epochs and at the end of every interval.
-	Split(job *ElasticJob, number int, placement []int) (local, passes int)
+	Split(job *Job, number int, placement []int) (local, passes int)
 	// Observe tells what a job that trains measures, before its progress counts.
-	Observe(job *ElasticJob, number int, seen TrainingStep) error
+	Observe(job *Job, number int, seen TrainingStep) error
 }
 
 // TrainingStep is what a job measures of its steps.

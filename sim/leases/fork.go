@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// LeaseFork says how several copies of a job progress, in the way of HadarE (arXiv 2503.10918): the copies
+// Fork says how several copies of a job progress, in the way of HadarE (arXiv 2503.10918): the copies
 // train at the same time on nodes of their own. A tracker divides the steps that the job has left among the
 // copies by their rates; at the end of the lease the steps done are added up, the parameters of the copies are
 // averaged, and the next lease divides what is left then. A step that a copy has not done by the end of its
 // lease, or that a fault takes, is divided again, so that no step is lost or done twice.
-type LeaseFork struct {
+type Fork struct {
 	// MergeS is the time that exchanging and averaging the parameters takes at the end of a lease with
 	// several copies, in seconds.
 	MergeS float64
@@ -22,7 +22,7 @@ type LeaseFork struct {
 	Efficiency float64
 	// Guess is the factor by which the tracker misjudges the rate of a job on a type until the first lease
 	// of a copy there has measured it; nil means 1. It must be above 0.
-	Guess func(j *LeaseJob, gpuType int) float64
+	Guess func(j *Job, gpuType int) float64
 }
 
 // leaseCopy is a copy of a job in a lease.
@@ -70,7 +70,7 @@ func SplitSteps(steps int64, rates []float64, unit int64) []int64 {
 }
 
 // checkCopies checks a hold of several copies whose GPUs are there, free and of types with a rate.
-func (le *leaseEngine) checkCopies(h Hold, j *LeaseView) error {
+func (le *leaseEngine) checkCopies(h Hold, j *View) error {
 	refuse := func(gpu, format string, args ...any) error {
 		return &sim.AllocationError{Policy: le.name, NowS: le.nowS, GPU: gpu, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -161,7 +161,7 @@ func (le *leaseEngine) startCopies(slot int32, kind int, h Hold) {
 }
 
 // counts is what a step of so many copies counts.
-func (lf *LeaseFork) counts(copies int) float64 {
+func (lf *Fork) counts(copies int) float64 {
 	if lf.Efficiency == 0 {
 		return 1
 	}
@@ -187,7 +187,7 @@ func (le *leaseEngine) expectedRates(job int32, h Hold) []float64 {
 
 // cutCopy ends a copy at the time at which one of its GPUs leaves, if that is before its end, and says whether
 // it did. Its parameters are gone then, and with them the steps of the lease, unless each step is kept.
-func (le *leaseEngine) cutCopy(spec *LeaseJob, c *leaseCopy, gpus []int32, restartS float64) bool {
+func (le *leaseEngine) cutCopy(spec *Job, c *leaseCopy, gpus []int32, restartS float64) bool {
 	atS := math.Inf(1)
 	for _, g := range gpus {
 		atS = min(atS, le.faults.gpus[g].now.fromS)

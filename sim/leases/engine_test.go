@@ -21,9 +21,9 @@ type sharer struct {
 	calls *[]float64 // the times of the calls
 }
 
-func (sharer) LeaseTraits() leases.LeaseTraits { return leases.LeaseTraits{} }
+func (sharer) LeaseTraits() leases.Traits { return leases.Traits{} }
 
-func (sh sharer) Shares(_ context.Context, s *leases.LeaseState, out *leases.Shares) error {
+func (sh sharer) Shares(_ context.Context, s *leases.State, out *leases.Shares) error {
 	if sh.calls != nil {
 		*sh.calls = append(*sh.calls, s.NowS)
 	}
@@ -47,17 +47,17 @@ func seeds(n uint64) uint64 {
 	return n
 }
 
-func one(gpus int) leases.LeaseCluster {
-	return leases.LeaseCluster{Types: []string{"V100"}, GPUs: []int{gpus}}
+func one(gpus int) leases.Cluster {
+	return leases.Cluster{Types: []string{"V100"}, GPUs: []int{gpus}}
 }
 
-func leaseJob(id string, arrivalS float64, gpus int, steps int64, rate ...float64) leases.LeaseJob {
-	return leases.LeaseJob{ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: gpus, Steps: steps, Rate: rate}
+func leaseJob(id string, arrivalS float64, gpus int, steps int64, rate ...float64) leases.Job {
+	return leases.Job{ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: gpus, Steps: steps, Rate: rate}
 }
 
-func lend(t *testing.T, c leases.LeaseCluster, jobs []leases.LeaseJob, policy any, cfg leases.LeaseConfig) *leases.LeaseOutcome {
+func lend(t *testing.T, c leases.Cluster, jobs []leases.Job, policy any, cfg leases.RunConfig) *leases.Outcome {
 	t.Helper()
-	o, err := leases.RunLeases(context.Background(), "test", c, jobs, policy, cfg)
+	o, err := leases.Run(context.Background(), "test", c, jobs, policy, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +76,8 @@ func nearly(t *testing.T, what string, got, want float64) {
 // job has 180 + 360 s of counted time and the other 180 s, so the other job runs, and its 100
 // steps end the round at 460. In round 3 the first job does its other 40 steps, until 500.
 func TestLeasesTakeTurns(t *testing.T) {
-	jobs := []leases.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
-	o := lend(t, one(1), jobs, equally(0.5), leases.LeaseConfig{})
+	jobs := []leases.Job{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
+	o := lend(t, one(1), jobs, equally(0.5), leases.RunConfig{})
 	nearly(t, "end of b", o.Jobs[1].EndS, 460)
 	nearly(t, "end of a", o.Jobs[0].EndS, 500)
 	nearly(t, "mean JCT", o.MeanJCTS, 480)
@@ -89,7 +89,7 @@ func TestLeasesTakeTurns(t *testing.T) {
 	}
 	// If each start on other GPUs takes 60 s, a does 300 steps until 360, b its 100 steps until
 	// 520, and a its other 100 steps until 680.
-	o = lend(t, one(1), jobs, equally(0.5), leases.LeaseConfig{RestartS: 60})
+	o = lend(t, one(1), jobs, equally(0.5), leases.RunConfig{RestartS: 60})
 	nearly(t, "end of b", o.Jobs[1].EndS, 520)
 	nearly(t, "end of a", o.Jobs[0].EndS, 680)
 }
@@ -97,8 +97,8 @@ func TestLeasesTakeTurns(t *testing.T) {
 // A round lasts as long as its longest lease. Job b ends at 100, and its GPU idles until 360,
 // when c, which arrived at 50, starts.
 func TestARoundEndsWithItsLatestGang(t *testing.T) {
-	jobs := []leases.LeaseJob{leaseJob("a", 0, 1, 720, 1), leaseJob("b", 0, 1, 100, 1), leaseJob("c", 50, 1, 10, 1)}
-	o := lend(t, one(2), jobs, equally(0.6), leases.LeaseConfig{ResetS: -1})
+	jobs := []leases.Job{leaseJob("a", 0, 1, 720, 1), leaseJob("b", 0, 1, 100, 1), leaseJob("c", 50, 1, 10, 1)}
+	o := lend(t, one(2), jobs, equally(0.6), leases.RunConfig{ResetS: -1})
 	nearly(t, "end of b", o.Jobs[1].EndS, 100)
 	nearly(t, "start of c", o.Jobs[2].StartS, 360)
 	nearly(t, "end of c", o.Jobs[2].EndS, 370)
@@ -108,7 +108,7 @@ func TestARoundEndsWithItsLatestGang(t *testing.T) {
 		t.Errorf("%d preemptions, %v extended", o.Preemptions, o.Extended)
 	}
 	// In this run only c counts, and the run ends with the round in which c ends.
-	o = lend(t, one(2), jobs, equally(0.6), leases.LeaseConfig{ResetS: -1, First: 2, Last: 2})
+	o = lend(t, one(2), jobs, equally(0.6), leases.RunConfig{ResetS: -1, First: 2, Last: 2})
 	nearly(t, "mean JCT of c", o.MeanJCTS, 320)
 	nearly(t, "total", o.TotalS, 720)
 	if o.Counted != 1 {
@@ -123,8 +123,8 @@ func TestJobsWaitForShares(t *testing.T) {
 	var calls []float64
 	p := equally(0.5)
 	p.calls = &calls
-	jobs := []leases.LeaseJob{leaseJob("a", 10, 1, 4000, 1), leaseJob("b", 300, 1, 10, 1)}
-	o := lend(t, one(2), jobs, p, leases.LeaseConfig{})
+	jobs := []leases.Job{leaseJob("a", 10, 1, 4000, 1), leaseJob("b", 300, 1, 10, 1)}
+	o := lend(t, one(2), jobs, p, leases.RunConfig{})
 	// Rounds end at 10 + 360 n, and the sixth is the first to end after 10 + 1,920.
 	nearly(t, "start of b", o.Jobs[1].StartS, 10+6*360)
 	if want := []float64{10, 2170}; !slices.Equal(calls, want) {
@@ -134,8 +134,8 @@ func TestJobsWaitForShares(t *testing.T) {
 
 // As in Gavel, a job whose last steps are fewer than its GPUs is dropped after five tries.
 func TestLeasesWithoutAStepForEachGPU(t *testing.T) {
-	jobs := []leases.LeaseJob{leaseJob("a", 0, 2, 721, 2), leaseJob("b", 0, 1, 360, 1)}
-	o := lend(t, one(3), jobs, equally(0.5), leases.LeaseConfig{})
+	jobs := []leases.Job{leaseJob("a", 0, 2, 721, 2), leaseJob("b", 0, 1, 360, 1)}
+	o := lend(t, one(3), jobs, equally(0.5), leases.RunConfig{})
 	if o.Dropped != 1 || !o.Jobs[0].Dropped || o.Lost != 5 || o.Jobs[0].StepsRun != 720 {
 		t.Errorf("%+v", o)
 	}
@@ -145,13 +145,13 @@ func TestLeasesWithoutAStepForEachGPU(t *testing.T) {
 // holder is a policy that always returns the same holds.
 type holder []leases.Hold
 
-func (h holder) Hold(context.Context, *leases.LeaseState, []leases.Hold) ([]leases.Hold, error) {
+func (h holder) Hold(context.Context, *leases.State, []leases.Hold) ([]leases.Hold, error) {
 	return h, nil
 }
 
 func TestAllocationsThatAreNotThere(t *testing.T) {
-	c := leases.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{2, 2}}
-	jobs := []leases.LeaseJob{leaseJob("a", 5, 1, 10, 0, 1), leaseJob("b", 5, 2, 10, 1, 1), leaseJob("c", 5, 2, 10, 1, 1)}
+	c := leases.Cluster{Types: []string{"K80", "V100"}, GPUs: []int{2, 2}}
+	jobs := []leases.Job{leaseJob("a", 5, 1, 10, 0, 1), leaseJob("b", 5, 2, 10, 1, 1), leaseJob("c", 5, 2, 10, 1, 1)}
 	shares := func(x ...float64) sharer { return sharer{share: func(int) []float64 { return x }} }
 	for name, f := range map[string]struct {
 		policy any
@@ -172,7 +172,7 @@ func TestAllocationsThatAreNotThere(t *testing.T) {
 			`GPU V100/1: job "a" holds GPUs already`},
 		"no such job": {holder{{Job: 3}}, "job 3 is not there"},
 	} {
-		o, err := leases.RunLeases(context.Background(), "greedy", c, jobs, f.policy, leases.LeaseConfig{})
+		o, err := leases.Run(context.Background(), "greedy", c, jobs, f.policy, leases.RunConfig{})
 		var refused *sim.AllocationError
 		if o != nil || !errors.As(err, &refused) || refused.Policy != "greedy" || refused.NowS != 5 ||
 			!strings.Contains(err.Error(), f.want) {
@@ -180,27 +180,27 @@ func TestAllocationsThatAreNotThere(t *testing.T) {
 		}
 	}
 	for name, p := range map[string]any{"nothing held": holder{}} {
-		if _, err := leases.RunLeases(context.Background(), "idle", c, jobs, p, leases.LeaseConfig{}); !errors.Is(err,
+		if _, err := leases.Run(context.Background(), "idle", c, jobs, p, leases.RunConfig{}); !errors.Is(err,
 			sim.ErrStalled) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := leases.RunLeases(context.Background(), "x", c, jobs, 7, leases.LeaseConfig{}); err == nil {
+	if _, err := leases.Run(context.Background(), "x", c, jobs, 7, leases.RunConfig{}); err == nil {
 		t.Error("a number was taken for a policy")
 	}
 }
 
 // A policy may choose the GPUs itself. Here b runs first, and then both other jobs.
 func TestHoldPolicy(t *testing.T) {
-	jobs := []leases.LeaseJob{leaseJob("a", 0, 1, 100, 1), leaseJob("b", 0, 2, 720, 2)}
-	o := lend(t, one(2), jobs, longestFirst{}, leases.LeaseConfig{})
+	jobs := []leases.Job{leaseJob("a", 0, 1, 100, 1), leaseJob("b", 0, 2, 720, 2)}
+	o := lend(t, one(2), jobs, longestFirst{}, leases.RunConfig{})
 	nearly(t, "end of b", o.Jobs[1].EndS, 360)
 	nearly(t, "end of a", o.Jobs[0].EndS, 460)
 }
 
 type longestFirst struct{}
 
-func (longestFirst) Hold(_ context.Context, s *leases.LeaseState, _ []leases.Hold) ([]leases.Hold, error) {
+func (longestFirst) Hold(_ context.Context, s *leases.State, _ []leases.Hold) ([]leases.Hold, error) {
 	best := 0
 	for i := range s.Jobs {
 		if s.Jobs[i].StepsLeft > s.Jobs[best].StepsLeft {
@@ -217,32 +217,32 @@ func (longestFirst) Hold(_ context.Context, s *leases.LeaseState, _ []leases.Hol
 func TestBadLeaseInput(t *testing.T) {
 	good := leaseJob("a", 0, 1, 10, 1)
 	for name, f := range map[string]struct {
-		change func(c *leases.LeaseCluster, j *leases.LeaseJob, cfg *leases.LeaseConfig)
+		change func(c *leases.Cluster, j *leases.Job, cfg *leases.RunConfig)
 		want   string
 	}{
-		"lease": {func(_ *leases.LeaseCluster, _ *leases.LeaseJob, cfg *leases.LeaseConfig) { cfg.LeaseS = math.NaN() },
+		"lease": {func(_ *leases.Cluster, _ *leases.Job, cfg *leases.RunConfig) { cfg.LeaseS = math.NaN() },
 			"a lease must be longer"},
-		"restart": {func(_ *leases.LeaseCluster, _ *leases.LeaseJob, cfg *leases.LeaseConfig) { cfg.RestartS = 360 },
+		"restart": {func(_ *leases.Cluster, _ *leases.Job, cfg *leases.RunConfig) { cfg.RestartS = 360 },
 			"less than a lease"},
-		"window": {func(_ *leases.LeaseCluster, _ *leases.LeaseJob, cfg *leases.LeaseConfig) { cfg.Last = 1 },
+		"window": {func(_ *leases.Cluster, _ *leases.Job, cfg *leases.RunConfig) { cfg.Last = 1 },
 			"not a window of 1 jobs"},
-		"types": {func(c *leases.LeaseCluster, _ *leases.LeaseJob, _ *leases.LeaseConfig) { c.GPUs = nil },
+		"types": {func(c *leases.Cluster, _ *leases.Job, _ *leases.RunConfig) { c.GPUs = nil },
 			"a number of GPUs for each"},
-		"no GPUs": {func(c *leases.LeaseCluster, _ *leases.LeaseJob, _ *leases.LeaseConfig) { c.GPUs = []int{0} },
+		"no GPUs": {func(c *leases.Cluster, _ *leases.Job, _ *leases.RunConfig) { c.GPUs = []int{0} },
 			"types must rise"},
-		"arrival": {func(_ *leases.LeaseCluster, j *leases.LeaseJob, _ *leases.LeaseConfig) { j.ArrivalS = -1 }, "arrivals"},
-		"steps": {func(_ *leases.LeaseCluster, j *leases.LeaseJob, _ *leases.LeaseConfig) { j.Steps = 0 },
+		"arrival": {func(_ *leases.Cluster, j *leases.Job, _ *leases.RunConfig) { j.ArrivalS = -1 }, "arrivals"},
+		"steps": {func(_ *leases.Cluster, j *leases.Job, _ *leases.RunConfig) { j.Steps = 0 },
 			"must be positive"},
-		"rate": {func(_ *leases.LeaseCluster, j *leases.LeaseJob, _ *leases.LeaseConfig) {
+		"rate": {func(_ *leases.Cluster, j *leases.Job, _ *leases.RunConfig) {
 			j.Rate = []float64{math.Inf(1)}
 		},
 			"is not a number"},
-		"too wide": {func(_ *leases.LeaseCluster, j *leases.LeaseJob, _ *leases.LeaseConfig) { j.GPUs = 3 },
+		"too wide": {func(_ *leases.Cluster, j *leases.Job, _ *leases.RunConfig) { j.GPUs = 3 },
 			"needs 3 GPUs of one type"},
 	} {
-		c, j, cfg := one(2), good, leases.LeaseConfig{}
+		c, j, cfg := one(2), good, leases.RunConfig{}
 		f.change(&c, &j, &cfg)
-		if _, err := leases.RunLeases(context.Background(), "test", c, []leases.LeaseJob{j}, equally(1), cfg); err == nil ||
+		if _, err := leases.Run(context.Background(), "test", c, []leases.Job{j}, equally(1), cfg); err == nil ||
 			!strings.Contains(err.Error(), f.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -252,11 +252,11 @@ func TestBadLeaseInput(t *testing.T) {
 // A simulation of ten times the time takes no more memory.
 func TestLeaseMemoryIsFlatInTime(t *testing.T) {
 	allocated := func(steps int64) uint64 {
-		jobs := []leases.LeaseJob{leaseJob("a", 0, 1, steps, 1), leaseJob("b", 0, 1, steps, 1),
+		jobs := []leases.Job{leaseJob("a", 0, 1, steps, 1), leaseJob("b", 0, 1, steps, 1),
 			leaseJob("c", 0, 2, steps, 1)}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		o := lend(t, one(2), jobs, equally(0.4), leases.LeaseConfig{})
+		o := lend(t, one(2), jobs, equally(0.4), leases.RunConfig{})
 		runtime.ReadMemStats(&after)
 		if o.Rounds < steps/360 {
 			t.Fatal(o.Rounds)
@@ -269,13 +269,13 @@ func TestLeaseMemoryIsFlatInTime(t *testing.T) {
 	}
 }
 
-func ExampleRunLeases() {
-	jobs := []leases.LeaseJob{
+func ExampleRun() {
+	jobs := []leases.Job{
 		{ID: "long", Weight: 1, GPUs: 1, Steps: 400, Rate: []float64{1}},
 		{ID: "short", Weight: 1, GPUs: 1, Steps: 100, Rate: []float64{1}},
 	}
-	cluster := leases.LeaseCluster{Types: []string{"V100"}, GPUs: []int{1}}
-	o, err := leases.RunLeases(context.Background(), "equal", cluster, jobs, equally(0.5), leases.LeaseConfig{})
+	cluster := leases.Cluster{Types: []string{"V100"}, GPUs: []int{1}}
+	o, err := leases.Run(context.Background(), "equal", cluster, jobs, equally(0.5), leases.RunConfig{})
 	if err != nil {
 		fmt.Println(err)
 		return

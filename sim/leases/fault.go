@@ -13,16 +13,16 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// LeaseFault takes a GPU out of service for a while, and ends the GPU's lease.
-type LeaseFault struct {
+// Fault takes a GPU out of service for a while, and ends the GPU's lease.
+type Fault struct {
 	GPU           string  // type/index, as AllocationError names it
 	FromS, UntilS float64 // UntilS may be +Inf
 }
 
-// LeaseFaultRate makes GPUs fail and return, as FaultRate does: times are exponential,
+// FaultRate makes GPUs fail and return, as FaultRate does: times are exponential,
 // each GPU has draws of its own, and with one seed all policies meet the same faults.
 // The zero value means no faults.
-type LeaseFaultRate struct {
+type FaultRate struct {
 	MeanS, RepairS float64 // mean times to failure and to repair; both positive, or both 0
 }
 
@@ -36,7 +36,7 @@ type outages struct {
 	listed []outage // the listed outages that are not in now
 	drawn  outage   // the next drawn outage
 	draws  *rand.Rand
-	rate   LeaseFaultRate
+	rate   FaultRate
 	downS  float64 // length of the outages before now
 }
 
@@ -52,7 +52,7 @@ type leaseFaults struct {
 }
 
 // newLeaseFaults returns nil where cfg asks for no faults.
-func newLeaseFaults(c LeaseCluster, base []int32, cfg *LeaseConfig) (*leaseFaults, error) {
+func newLeaseFaults(c Cluster, base []int32, cfg *RunConfig) (*leaseFaults, error) {
 	r := cfg.FaultRate
 	if !(r.MeanS >= 0 && r.RepairS >= 0 && max(r.MeanS, r.RepairS) <= 1e9) || (r.MeanS == 0) != (r.RepairS == 0) {
 		return nil, &hare.InvalidError{Pointer: "/fault_rate", Code: "bad_value",
