@@ -107,8 +107,8 @@ func TestCopiesThatCannotBe(t *testing.T) {
 		policy any
 		want   string
 	}{
-		"no fork":       {lending{"a": {0, 1, 2, 3}}, "got 4 and needs 2 at once"},
-		"too few":       {forking{leases.Hold{GPUs: []int32{0, 1, 2}, Copies: 2}}, "got 3 and needs 2 at once, for "+
+		"no fork": {lending{"a": {0, 1, 2, 3}}, "got 4 and needs 2 at once"},
+		"too few": {forking{leases.Hold{GPUs: []int32{0, 1, 2}, Copies: 2}}, "got 3 and needs 2 at once, for " +
 			"each of 2"},
 		"same node":     {forking{leases.Hold{GPUs: []int32{0, 2, 1, 3}, Copies: 2}}, `copy 0 of job "a" needs 2 GPUs`},
 		"negative":      {forking{leases.Hold{GPUs: []int32{0, 1}, Copies: -1}}, "copies"},
