@@ -53,7 +53,7 @@ func docsPages(t *testing.T) []string {
 	return append(pages, inFolders...)
 }
 
-// hasAnchor says whether a heading of the page has the anchor, as GitHub forms anchors.
+// hasAnchor reports whether a heading of the page has the anchor, as GitHub forms anchors.
 func hasAnchor(page, anchor string) bool {
 	for _, heading := range pageHeading.FindAllStringSubmatch(page, -1) {
 		text := notInAnchor.ReplaceAllString(strings.ToLower(heading[1]), "")

@@ -185,7 +185,7 @@ type Profile struct {
 	SwitchUs int64
 }
 
-// Equal says whether two profiles are the same.
+// Equal reports whether two profiles are the same.
 func (p Profile) Equal(q Profile) bool {
 	return p.Type == q.Type && p.ComputeUs == q.ComputeUs && p.SyncUs == q.SyncUs && p.SwitchUs == q.SwitchUs &&
 		slices.Equal(p.SyncAt, q.SyncAt)

@@ -48,7 +48,7 @@ func (n *Node) Label(name string) (value string, ok bool) {
 	return n.Labels[i].Value, true
 }
 
-// matches says whether the node carries the label with one of the values. It takes
+// matches reports whether the node carries the label with one of the values. It takes
 // O(log labels + log values).
 func (lv *LabelValues) matches(n *Node) bool {
 	value, ok := n.Label(lv.Label)
@@ -59,7 +59,7 @@ func (lv *LabelValues) matches(n *Node) bool {
 	return found
 }
 
-// AllowsNode says whether tasks of the job may run on the node, going by the job's
+// AllowsNode reports whether tasks of the job may run on the node, going by the job's
 // selectors alone.
 func (j *Job) AllowsNode(n *Node) bool {
 	for i := range j.Only {

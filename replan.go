@@ -69,7 +69,7 @@ func (rp *Replan) WholeBound(objective string, bound Amount) (whole Amount, ok b
 	return rp.WholeCost(objective, bound), true
 }
 
-// beginsAnew says whether some job needs setups, or may change its shape.
+// beginsAnew reports whether some job needs setups, or may change its shape.
 func (inst *Instance) beginsAnew() bool {
 	return inst != nil && slices.ContainsFunc(inst.Jobs, func(j Job) bool { return j.Reshape || j.firstSwitch() != "" })
 }

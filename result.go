@@ -29,9 +29,9 @@ type Result struct {
 	Status         string
 	Termination    string
 	Reproducible   bool
-	// Degraded says whether a busy server made use of Options.Degrade.
+	// Degraded reports whether a busy server made use of Options.Degrade.
 	Degraded bool
-	// Estimated says whether some job has durations: value, bound and gap are for the times as
+	// Estimated reports whether some job has durations: value, bound and gap are for the times as
 	// they are written.
 	Estimated bool
 	Objective string

@@ -138,7 +138,7 @@ func (inst *Instance) RefuseForPolicy(name, like string, known Rules) error {
 	return err
 }
 
-// Placed says whether plans go by nodes: a task needs several GPUs, CPUs or memory that a node
+// Placed reports whether plans go by nodes: a task needs several GPUs, CPUs or memory that a node
 // limits, tasks must be on distinct nodes or near each other, a job may not use every node at
 // every time, work runs at time 0, or there are quotas. pointer names the first field that makes nodes matter.
 // It takes O(nodes + jobs).

@@ -22,7 +22,7 @@ type Progress struct {
 	Shape int
 }
 
-// Running says whether the job runs at time 0.
+// Running reports whether the job runs at time 0.
 func (j *Job) Running() bool { return j.Progress != nil && len(j.Progress.GPUs) > 0 }
 
 // FirstRound returns the first unit of the job that is not done at time 0.
@@ -42,7 +42,7 @@ type Reservation struct {
 	Users, Jobs []string
 }
 
-// Admits says whether the reservation lets a job use its nodes.
+// Admits reports whether the reservation lets a job use its nodes.
 func (r *Reservation) Admits(j *Job) bool {
 	if _, found := slices.BinarySearch(r.Jobs, j.ID); found {
 		return true
@@ -53,7 +53,7 @@ func (r *Reservation) Admits(j *Job) bool {
 	})
 }
 
-// Holds says whether the reservation has the node.
+// Holds reports whether the reservation has the node.
 func (r *Reservation) Holds(n *Node) bool {
 	for i := range r.Nodes {
 		if !r.Nodes[i].matches(n) {
@@ -71,7 +71,7 @@ type Quota struct {
 	Types []string
 }
 
-// Limits says whether the quota counts what a job holds on a GPU type.
+// Limits reports whether the quota counts what a job holds on a GPU type.
 func (q *Quota) Limits(j *Job, gpuType string) bool {
 	if _, found := slices.BinarySearch(j.Users, q.User); !found {
 		return false

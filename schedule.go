@@ -93,7 +93,7 @@ type Certificate struct {
 	Tree      []BranchNode // in preorder
 }
 
-// HasPrices says whether the certificate has a grid and prices, which prove a bound by themselves.
+// HasPrices reports whether the certificate has a grid and prices, which prove a bound by themselves.
 func (c *Certificate) HasPrices() bool { return c.Method == MethodPrice || c.Method == MethodBranch }
 
 // MaxBranchNodes limits the nodes of a tree, and MaxBranchDomains the nodes times the jobs times
@@ -196,7 +196,7 @@ type TypePrices struct {
 // for orders.
 type Relaxation struct {
 	Method string
-	// Certified says whether Certificate proves Bound.
+	// Certified reports whether Certificate proves Bound.
 	Certified   bool
 	Bound       Amount // on the weighted JCT
 	Certificate *Certificate

@@ -214,7 +214,7 @@ func (es *InvalidErrors) checkDurations(at string, j *Job) {
 	}
 }
 
-// Uncertain says whether some job has durations, so that its times may turn out otherwise.
+// Uncertain reports whether some job has durations, so that its times may turn out otherwise.
 func (inst *Instance) Uncertain() bool {
 	return slices.ContainsFunc(inst.Jobs, func(j Job) bool { return j.Durations != nil })
 }

@@ -69,7 +69,7 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// agentPath says whether a request is one of those that agents make. Agents renew their leases all the time, so
+// agentPath reports whether a request is one of those that agents make. Agents renew their leases all the time, so
 // that the tenant's limit of calls does not count them.
 func agentPath(r *http.Request) bool {
 	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/clusters/")

@@ -326,7 +326,7 @@ func (s *server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusOK, list)
 }
 
-// jobID says whether text has the form of the ID of a job: j and a number.
+// jobID reports whether text has the form of the ID of a job: j and a number.
 func jobID(text string) bool {
 	digits, ok := strings.CutPrefix(text, "j")
 	return ok && digits != "" && len(digits) < 16 && digits[0] != '0' &&

@@ -52,7 +52,7 @@ type SwitchModel struct {
 	// two runs in which it stayed. Both are 0 where all kernels have a deterministic form.
 	LossesApart float64 `json:"losses_apart"`
 	LossesNoise float64 `json:"losses_noise"`
-	// SameResult says whether LossesApart is at most a millionth, or three times the noise.
+	// SameResult reports whether LossesApart is at most a millionth, or three times the noise.
 	SameResult bool `json:"same_result"`
 }
 

@@ -92,7 +92,7 @@ func permanent(err error) bool {
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") // net/http exports no such error
 }
 
-// retry says whether to repeat a failed call, and after how long.
+// retry reports whether to repeat a failed call, and after how long.
 func (c *Client) retry(err error, repeatable bool, attempt int) (wait time.Duration, again bool) {
 	if attempt >= c.cfg.Retries {
 		return 0, false

@@ -431,7 +431,7 @@ func (a *Agent) free(id clusterdoc.TaskID) {
 	}
 }
 
-// lookAtDevices says whether the health of a device has changed.
+// lookAtDevices reports whether the health of a device has changed.
 func (a *Agent) lookAtDevices() bool {
 	faults, err := a.cfg.Devices.Faults(a.context)
 	if err != nil {

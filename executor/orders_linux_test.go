@@ -180,7 +180,7 @@ func (o *orders) orderHome(j *relaxedJob) {
 		Pretend: j.pretendS > 0}})
 }
 
-// has says whether an agent has a task that has not ended.
+// has reports whether an agent has a task that has not ended.
 func (o *orders) has(agent string, id clusterdoc.TaskID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

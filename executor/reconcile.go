@@ -153,7 +153,7 @@ func (s *state) synced(a *clusterdoc.Synced) (todo []action) {
 	return todo
 }
 
-// begins says whether an order begins a task, and has what that needs.
+// begins reports whether an order begins a task, and has what that needs.
 func begins(o *clusterdoc.Order) bool {
 	return o.Type == clusterdoc.OrderStart && o.Start != nil || o.Type == clusterdoc.OrderHome && o.Home != nil ||
 		o.Type == clusterdoc.OrderCompute && o.Compute != nil

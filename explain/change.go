@@ -224,7 +224,7 @@ func (s *changeSearch) types() []string {
 	return own[:min(len(own), maxGPUTypes)]
 }
 
-// runsOn says whether some shape of the job has a profile for a type.
+// runsOn reports whether some shape of the job has a profile for a type.
 func runsOn(j *hare.Job, kind string) bool {
 	for i := range j.ShapeCount() {
 		if slices.ContainsFunc(j.Shape(i).On, func(p hare.Profile) bool { return p.Type == kind }) {

@@ -8,7 +8,7 @@ import (
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
-// spreads says whether rounds of a job take longer where they are spread.
+// spreads reports whether rounds of a job take longer where they are spread.
 func (v *laneView) spreads(job int) bool {
 	j := &v.model.Jobs[job]
 	some := func(modes []model.Mode) bool {
@@ -113,7 +113,7 @@ func (v *laneView) needAt(job, kind, level int) int64 {
 	return need
 }
 
-// byLevels says whether levels matter to where a job may start.
+// byLevels reports whether levels matter to where a job may start.
 func (v *laneView) byLevels(job int) bool {
 	return v.model.Levels != nil && v.model.Jobs[job].Sync != hare.Relaxed &&
 		(v.spreads(job) || v.model.Jobs[job].Within < v.model.Levels.Any())

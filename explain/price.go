@@ -213,7 +213,7 @@ func (jp *jobPrices) places() (all []hare.Label) {
 	return all
 }
 
-// has says whether some node that a job may use has GPUs of a type.
+// has reports whether some node that a job may use has GPUs of a type.
 func (jp *jobPrices) has(kind string, job *hare.Job) bool {
 	return slices.ContainsFunc(jp.inst.Cluster.Nodes, func(n hare.Node) bool {
 		return countOf(&n, kind) > 0 && job.AllowsNode(&n)

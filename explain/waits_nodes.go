@@ -170,7 +170,7 @@ func (v *laneView) loadsOf(job, node int, from, to int64) (cpus, memory *load) {
 	return newLoad(from, changes[0]), newLoad(from, changes[1])
 }
 
-// mayUse says whether the job may use the node.
+// mayUse reports whether the job may use the node.
 func (v *laneView) mayUse(job, node int) bool {
 	return !v.model.Placed || v.model.Kinds[v.model.Nodes[node].Kind].Allows(&v.model.Jobs[job])
 }

@@ -38,7 +38,7 @@ type Config struct {
 type Built struct {
 	Instance *hare.Instance
 	// Happened is the schedule that the cluster followed, as a result without a bound. Package
-	// verify says whether it is feasible. It is nil for BuildNow.
+	// verify reports whether it is feasible. It is nil for BuildNow.
 	Happened *hare.Result
 	// OriginUs is time 0 of the instance, in microseconds since 1970.
 	OriginUs int64
@@ -358,8 +358,8 @@ func (b *builder) profiles(j *placedJob, out *hare.Job) error {
 const keepsToParts = "may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells " +
 	"its speed"
 
-// comparable says whether a job that ran on a type may use another one: not where the log does not tell what the job
-// asked for, and not a part of a GPU in place of a whole one or the other way, unless something says how long it
+// comparable reports whether a job that ran on a type may use another one: not where the log does not tell what the
+// job asked for, and not a part of a GPU in place of a whole one or the other way, unless something says how long it
 // takes there.
 func (b *builder) comparable(j *placedJob, ran, name string) bool {
 	if j.stays {

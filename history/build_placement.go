@@ -48,7 +48,7 @@ func (b *builder) shape(j *placedJob, out *hare.Job) {
 	}
 }
 
-// mixedNode says whether a job had GPUs of two types on one node.
+// mixedNode reports whether a job had GPUs of two types on one node.
 func (b *builder) mixedNode(j *placedJob) bool {
 	for x := 1; x < len(j.lanes); x++ {
 		if j.lanes[x].node == j.lanes[x-1].node && j.lanes[x].gpuType != j.lanes[x-1].gpuType {

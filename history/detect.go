@@ -65,7 +65,7 @@ func sourceOf(head []byte) string {
 	return source
 }
 
-// isSWF says whether a text begins with a comment or a job of the Standard Workload Format.
+// isSWF reports whether a text begins with a comment or a job of the Standard Workload Format.
 func isSWF(head []byte) bool {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	words := bytes.Fields(line)
@@ -122,7 +122,7 @@ func detectJSON(head []byte) string {
 	return ""
 }
 
-// nextIsValue says whether a colon follows a place of a JSON text.
+// nextIsValue reports whether a colon follows a place of a JSON text.
 func nextIsValue(text []byte, at int64) bool {
 	rest := bytes.TrimLeft(text[min(int64(len(text)), at):], " \t\r\n")
 	return len(rest) > 0 && rest[0] == ':'

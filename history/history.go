@@ -187,7 +187,7 @@ type Log struct {
 	pai     *paiLog  // while texts are read
 }
 
-// has says whether there is a node of a name, while texts are read.
+// has reports whether there is a node of a name, while texts are read.
 func (l *Log) has(name string) bool {
 	_, known := l.index[name]
 	return known

@@ -21,7 +21,7 @@ var kaiLists = []struct{ list, apiVersion, kind string }{
 	{"deviceClasses", "resource.k8s.io/v1", "DeviceClass"},
 }
 
-// isZip says whether a text begins as a packed snapshot does.
+// isZip reports whether a text begins as a packed snapshot does.
 func isZip(in *bufio.Reader) bool {
 	magic, _ := in.Peek(4)
 	return bytes.Equal(magic, []byte("PK\x03\x04"))

@@ -176,7 +176,7 @@ func (l *Log) kubeOwnerJobs(k *kubeLog, o *kubeOwner, id string) {
 	}
 }
 
-// tells says whether a job, or its Workload, tells of containers.
+// tells reports whether a job, or its Workload, tells of containers.
 func (k *kubeLog) tells(o *kubeOwner) bool {
 	asks := o.templates()
 	if w := k.workloads[o.Metadata.UID]; w != nil {
@@ -245,7 +245,7 @@ func (l *Log) kubeGang(k *kubeLog, g *gang, asked Job, known bool) {
 	}
 }
 
-// createdTogether says whether all pods were created at about the same time.
+// createdTogether reports whether all pods were created at about the same time.
 func (g *gang) createdTogether() bool {
 	first, last := hare.Forever, int64(0)
 	for _, p := range g.pods {
@@ -308,7 +308,7 @@ func (g *gang) attempts(started []*kubePod) (attempts [][]*kubePod) {
 	return attempts
 }
 
-// together says whether pods ended at about the same time, or all run.
+// together reports whether pods ended at about the same time, or all run.
 func (g *gang) together(pods []*kubePod) bool {
 	first, last, begin := hare.Forever, int64(0), int64(0)
 	for _, p := range pods {

@@ -18,8 +18,9 @@ import (
 // and rounded only when what a job holds on a node has been added up. Slices of MIG are hardware of their own: they
 // count as GPUs of the type by which the resource names them.
 
-// IsGPU says whether a resource counts GPUs, or slices of shared ones, such as nvidia.com/gpu and amd.com/gpu. Gaudi
-// accelerators, which jobs use as GPUs, count as such; other accelerators, such as TPUs and Neuron devices, do not.
+// IsGPU reports whether a resource counts GPUs, or slices of shared ones, such as nvidia.com/gpu and amd.com/gpu.
+// Gaudi accelerators, which jobs use as GPUs, count as such; other accelerators, such as TPUs and Neuron devices, do
+// not.
 func IsGPU(resource string) bool {
 	vendor, name, ok := strings.Cut(resource, "/")
 	switch resource {
@@ -51,12 +52,12 @@ func sliceType(resource string) string {
 	return ""
 }
 
-// isSliceType says whether a GPU type is one of slices, by the names of resources and those of labels.
+// isSliceType reports whether a GPU type is one of slices, by the names of resources and those of labels.
 func isSliceType(gpuType string) bool {
 	return sliceType("x/"+gpuType) != "" || strings.Contains(gpuType, "-MIG-")
 }
 
-// isPiece says whether a resource counts parts of GPUs.
+// isPiece reports whether a resource counts parts of GPUs.
 func isPiece(resource string) bool {
 	vendor, name, ok := strings.Cut(strings.ToLower(resource), "/")
 	return ok && !IsGPU(resource) && (sliceType(resource) != "" || slices.Contains(kubePercent, resource) ||
@@ -154,7 +155,7 @@ func nodeGPUs(has map[string]Quantity, m *kubeMeta, gpuType string) (gpus []hare
 	return gpus, share
 }
 
-// SharesGPUs says whether nvidia.com/gpu and the like count slices of GPUs on a node, by what is allocatable there,
+// SharesGPUs reports whether nvidia.com/gpu and the like count slices of GPUs on a node, by what is allocatable there,
 // the labels and the annotations, although the label of the GPU type names whole ones.
 func SharesGPUs(allocatable map[string]Quantity, labels, annotations map[string]string, gpuType string) bool {
 	_, share := nodeGPUs(allocatable, &kubeMeta{Labels: labels, Annotations: annotations}, gpuType)
@@ -351,7 +352,7 @@ func fractionOf(m *kubeMeta, share kubeShare) (milli int64, part string, unsure 
 	return 0, "", false
 }
 
-// reserves says whether a pod of KAI or Run:ai holds a GPU for the pods that have its parts.
+// reserves reports whether a pod of KAI or Run:ai holds a GPU for the pods that have its parts.
 func (p *kubePod) reserves() bool {
 	return strings.HasSuffix(p.Metadata.Namespace, "-resource-reservation") ||
 		p.Metadata.Namespace == "runai-reservation"
@@ -390,7 +391,7 @@ func (n *kubeNeed) claim(k *kubeLog, spec *PodSpec, namespace string, claimed ma
 	}
 }
 
-// otherDevice says whether a name is of devices other than GPUs.
+// otherDevice reports whether a name is of devices other than GPUs.
 func otherDevice(name string) bool {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
@@ -401,7 +402,7 @@ func otherDevice(name string) bool {
 	})
 }
 
-// classOfGPUs says whether a class of devices is one of GPUs, by its name or its selectors; known is false where
+// classOfGPUs reports whether a class of devices is one of GPUs, by its name or its selectors; known is false where
 // nothing says.
 func (k *kubeLog) classOfGPUs(class string) (is, known bool) {
 	hasWord := func(text string) bool {

@@ -21,7 +21,7 @@ func (p *kubePod) startUs() int64 {
 	return us(p.Status.StartTime)
 }
 
-// over says whether the pod has ended.
+// over reports whether the pod has ended.
 func (p *kubePod) over() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
 
 // endUs returns when the last container of the pod ended; 0 if the pod runs or nothing says when.
@@ -126,7 +126,7 @@ func (s *kubeJobSpec) pods() int64 {
 	return max(0, min(n, hare.MaxGPUs))
 }
 
-// spread says whether the pods of a Job are pieces of work that run in turns.
+// spread reports whether the pods of a Job are pieces of work that run in turns.
 func (s *kubeJobSpec) spread() bool {
 	return s.Completions != nil && s.Parallelism != nil && *s.Completions > *s.Parallelism
 }

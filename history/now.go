@@ -454,7 +454,7 @@ func (r room) fits(j *hare.Job) (on []hare.Profile) {
 	return on
 }
 
-// fitsMixed says whether the nodes have enough of all types of a job together.
+// fitsMixed reports whether the nodes have enough of all types of a job together.
 func (r room) fitsMixed(j *hare.Job) bool {
 	tasks := int64(0)
 	for _, n := range r.nodes {

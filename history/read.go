@@ -413,7 +413,7 @@ func (j *Job) complete(o *Job) {
 	}
 }
 
-// held says whether the nodes of a job tell of so many GPUs in all.
+// held reports whether the nodes of a job tell of so many GPUs in all.
 func (j *Job) held(gpus int64) bool {
 	for _, h := range j.On {
 		gpus -= h.GPUs

@@ -340,7 +340,7 @@ func TestOneUnreadableValue(t *testing.T) {
 	}
 }
 
-// readable says whether a member of a job or a node may have a value that the property test puts there.
+// readable reports whether a member of a job or a node may have a value that the property test puts there.
 func readable(key, value string) bool {
 	switch value {
 	case `{"nonsense":[1]}`:

@@ -138,7 +138,7 @@ func (d *slurmDocument) finish() {
 	}
 }
 
-// newerVersion says whether a version such as 26.05.3 is this one or a later one.
+// newerVersion reports whether a version such as 26.05.3 is this one or a later one.
 func newerVersion(version string, major, minor int) bool {
 	first, rest, _ := strings.Cut(version, ".")
 	second, _, _ := strings.Cut(rest, ".")

@@ -140,7 +140,7 @@ var stateWords = map[string]bool{"DOWN": true, "DRAIN": true, "DRAINED": true, "
 	"REBOOT_CANCEL": false, "RESERVED": false, "RESV": false, "RESUME": false, "BLOCKED": false, "EXTERNAL": false,
 	"UNK": true, "LAUNCH_FAILED": false, "NET": false, "RES": false, "REBOOT^": false}
 
-// startsNothing says whether Slurm starts no job on a node in a state of these words, each in the form
+// startsNothing reports whether Slurm starts no job on a node in a state of these words, each in the form
 // of scontrol (DOWN*, DRAIN) or of its JSON. Nodes that save power are started for jobs.
 func (l *Log) startsNothing(words []string, place Place) (out bool) {
 	for _, word := range words {

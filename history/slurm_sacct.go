@@ -163,12 +163,12 @@ const left = "the job is left out"
 // noTime says why a job is left out of which no time is told.
 const noTime = "no text tells when the job was submitted, could start or started: " + left
 
-// isStep says whether a row is of a step, such as 12.batch and 12_3.0, and not of a job.
+// isStep reports whether a row is of a step, such as 12.batch and 12_3.0, and not of a job.
 func isStep(id string) bool {
 	return strings.IndexByte(id[strings.LastIndexByte(id, ']')+1:], '.') >= 0
 }
 
-// isJob says whether an ID is one of a job, of a task, of a component or of an array that waits.
+// isJob reports whether an ID is one of a job, of a task, of a component or of an array that waits.
 func isJob(id string) bool {
 	digits := 0
 	for digits < len(id) && id[digits] >= '0' && id[digits] <= '9' {

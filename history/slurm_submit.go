@@ -146,10 +146,10 @@ func SubmitOptions(words []string, visit func(name, value string)) (script bool)
 	return false
 }
 
-// IsSubmitFlag says whether an option of sbatch, srun or salloc has no value, or one behind = alone.
+// IsSubmitFlag reports whether an option of sbatch, srun or salloc has no value, or one behind = alone.
 func IsSubmitFlag(name string) bool { return slices.Contains(flagOptions, name) }
 
-// IsSubmitCommand says whether a word, which may be a path, names a command that submits jobs.
+// IsSubmitCommand reports whether a word, which may be a path, names a command that submits jobs.
 func IsSubmitCommand(word string) bool {
 	word = word[strings.LastIndexByte(word, '/')+1:]
 	return word == "sbatch" || word == "srun" || word == "salloc"

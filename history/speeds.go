@@ -61,7 +61,7 @@ var partForms = regexp.MustCompile(
 	`(^|[^0-9a-z])([0-9]+c\.)?[0-9]+g\.[0-9]+gb|[-_. ](shared|mig|mps|shard|vgpu)($|[-_. ])|^mig[-_. ]|` +
 		`^grid[-_. ]|[-_. ][0-9]+[qcab]$`)
 
-// IsPart says whether a GPU type is a part of a card by its name, which is no card's.
+// IsPart reports whether a GPU type is a part of a card by its name, which is no card's.
 func IsPart(name string) bool { return cardOf(name).part }
 
 // card is what the name of a GPU type tells.
@@ -118,7 +118,7 @@ func typeWord(name string) string {
 	return ""
 }
 
-// knows says whether anything that is no guess tells how long a job takes on both types.
+// knows reports whether anything that is no guess tells how long a job takes on both types.
 func (s *Speeds) knows(j *Job, from, to string) bool {
 	told := func(name string) bool {
 		_, given := s.table(name)

@@ -34,7 +34,7 @@ type table struct {
 	used      []bool
 	// text names columns, in lower case, in which users write what they like, the delimiter too.
 	text []string
-	// valid says whether row, with delimiters counted as text in one column, can be meant.
+	// valid reports whether row, with delimiters counted as text in one column, can be meant.
 	valid func() bool
 }
 
@@ -212,7 +212,7 @@ func joinFields(fields []string, surplus []int, delimiter string) []string {
 	return row
 }
 
-// has says whether the table has the column.
+// has reports whether the table has the column.
 func (t *table) has(name string) bool {
 	_, ok := t.column[strings.ToLower(name)]
 	return ok

@@ -236,7 +236,7 @@ func checkShapes(t *rapid.T, inst *hare.Instance, i int, m *model.Model) {
 	}
 }
 
-// admits says whether a reservation lists a job or one of its users.
+// admits reports whether a reservation lists a job or one of its users.
 func admits(r *hare.Reservation, j *hare.Job) bool {
 	return slices.Contains(r.Jobs, j.ID) ||
 		slices.ContainsFunc(j.Users, func(user string) bool { return slices.Contains(r.Users, user) })

@@ -240,7 +240,7 @@ func (nk *NodeKind) roomBeside(j *Job, free, cpuMilli, memoryMiB int64) int64 {
 	return room
 }
 
-// Allows says whether a job may use the nodes of the kind at some time.
+// Allows reports whether a job may use the nodes of the kind at some time.
 func (nk *NodeKind) Allows(j *Job) bool { return j.Set < 0 || nk.In[j.Set] }
 
 // Closed returns when reservations keep a job off the nodes of the kind, in order, disjoint

@@ -142,7 +142,7 @@ func newSyncing(task int64, gpu string, kind int32, others hare.OtherGPUs) synci
 	return syncing{task, gpu, kind}
 }
 
-// on says whether gpu is the first GPU.
+// on reports whether gpu is the first GPU.
 func (s *syncing) on(gpu string) bool {
 	if len(s.gpus) == len(gpu) {
 		return s.gpus == gpu
@@ -289,7 +289,7 @@ func tooManyTypes(pointer string) *hare.InvalidError {
 		"together: leave out those that it does not have", maxTypes)
 }
 
-// roomForType says whether kind(name) may be called.
+// roomForType reports whether kind(name) may be called.
 func (c *core) roomForType(name string) bool {
 	_, known := c.typeOf[name]
 	return known || len(c.types) < maxTypes

@@ -48,7 +48,7 @@ func (c *core) addRules(ji int32, a *hare.Job) {
 	}
 }
 
-// inClassOfShape says whether only jobs of the same shape are in the class of a job.
+// inClassOfShape reports whether only jobs of the same shape are in the class of a job.
 func (c *core) inClassOfShape(j *job) bool {
 	return j.rules != nil && (len(c.quotas) > 0 || placement.Matters(j.rules))
 }

@@ -40,7 +40,7 @@ func (c *core) levelsOf(rules *hare.Job) []string {
 	return placement.LevelNames(c.described.Topology(), rules)
 }
 
-// usesLevels says whether the cluster has a topology, or some job has levels.
+// usesLevels reports whether the cluster has a topology, or some job has levels.
 func (c *core) usesLevels() bool {
 	return len(c.described.Topology()) > 0 || slices.ContainsFunc(c.jobs, func(j job) bool {
 		return j.alive && j.rules != nil && placement.UsesLevels(j.rules)

@@ -44,7 +44,7 @@ func compareQuotas(a, b *hare.Quota) int {
 	return cmp.Or(cmp.Compare(a.User, b.User), slices.Compare(a.Types, b.Types))
 }
 
-// OrderedQuotas says whether quotas are valid, limit something and are in the order of WithQuota.
+// OrderedQuotas reports whether quotas are valid, limit something and are in the order of WithQuota.
 func OrderedQuotas(quotas []hare.Quota) bool {
 	for i := range quotas {
 		var faults hare.InvalidErrors

@@ -138,7 +138,7 @@ func (c *core) first(open uint64) int32 {
 	return c.classes[best].ready[0].job
 }
 
-// mayServe says whether the first job of a class, which fits an open type, can
+// mayServe reports whether the first job of a class, which fits an open type, can
 // start or gather.
 func (c *core) mayServe(cl *class, open uint64) bool {
 	if cl.width == 0 || c.mixing == 0 || c.canStart(&c.jobs[cl.ready[0].job], open) {
@@ -191,7 +191,7 @@ func (c *core) freeOf(set uint64) int64 {
 	return n
 }
 
-// canStart says whether the free GPUs of the types of set are enough for a gang.
+// canStart reports whether the free GPUs of the types of set are enough for a gang.
 func (c *core) canStart(j *job, set uint64) bool {
 	return c.cheapest(j, set, j.tasks, false) != none || j.mix && c.freeOf(j.mask&set) >= j.tasks
 }

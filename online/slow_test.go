@@ -229,7 +229,7 @@ func (sl *slow) gathering(j *slowJob) bool {
 	return false
 }
 
-// open says whether j has a profile on a type and the type is not gathered for another job.
+// open reports whether j has a profile on a type and the type is not gathered for another job.
 func (sl *slow) open(j *slowJob, kind string) bool {
 	return j.on(kind) != nil && (sl.owner[kind] == nil || sl.owner[kind] == j)
 }
@@ -319,7 +319,7 @@ func (sj *slowJob) before(o *slowJob) bool {
 	return sj.queue < o.queue || sj.queue == o.queue && sj.ticket < o.ticket
 }
 
-// fits says whether j could run on a type if all GPUs were free.
+// fits reports whether j could run on a type if all GPUs were free.
 func (sl *slow) fits(j *slowJob, kind string) bool {
 	if j.on(kind) == nil {
 		return false

@@ -113,7 +113,7 @@ func (r *reader) names() (names []string) {
 	return names
 }
 
-// knowsUsers says whether the users of some job are known.
+// knowsUsers reports whether the users of some job are known.
 func (c *core) knowsUsers() bool {
 	return slices.ContainsFunc(c.jobs, func(j job) bool { return j.alive && j.rules != nil && len(j.rules.Users) > 0 })
 }

@@ -171,7 +171,7 @@ func (c *core) cheapest(j *job, set uint64, need int64, byAdvantage bool) int32 
 	return best
 }
 
-// slowerForReady says whether the mean speed of the ready jobs is less on type a than
+// slowerForReady reports whether the mean speed of the ready jobs is less on type a than
 // on type b.
 func (c *core) slowerForReady(a, b int32) bool {
 	x, y := &c.types[a], &c.types[b]

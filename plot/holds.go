@@ -66,7 +66,7 @@ func (s *scene) setHolds() {
 // place is a span of a lane.
 type place struct{ lane, span int }
 
-// spreads says whether the spread of rounds of a job matters: the cluster has levels between
+// spreads reports whether the spread of rounds of a job matters: the cluster has levels between
 // nodes and all, or a time of the job goes by spread.
 func (s *scene) spreads(j *hare.Job) bool {
 	if j.Sync == hare.Relaxed {

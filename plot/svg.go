@@ -166,7 +166,7 @@ func (sw swatch) neck() rect {
 
 func (sw swatch) rule() rect { return rect{sw.x, sw.y + sw.h - 3, sw.w, 3} }
 
-// running says whether the picture has work that runs at time 0.
+// running reports whether the picture has work that runs at time 0.
 func (c *chart) running() bool {
 	return slices.ContainsFunc(c.notes(), func(n note) bool { return n.shade == shadeRunning })
 }

@@ -332,7 +332,7 @@ func (ma *makespanAscent) climb(ctx context.Context, iters int) {
 	ma.cur.copyFrom(ma.best)
 }
 
-// proves says whether the best prices prove in floats that no schedule ends by T.
+// proves reports whether the best prices prove in floats that no schedule ends by T.
 func (ma *makespanAscent) proves(ctx context.Context, end float64) bool {
 	pr, was := ma.ev.pr, ma.end
 	defer ma.setEnd(was)

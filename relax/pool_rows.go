@@ -113,7 +113,7 @@ func (pr *problem) splitModes() {
 	ps.flatten()
 }
 
-// prices says whether some pool prices the resource.
+// prices reports whether some pool prices the resource.
 func (pr *problem) prices(resource hare.PoolResource) bool {
 	return slices.ContainsFunc(pr.pools.list, func(p pool) bool { return p.resource == resource })
 }

@@ -233,7 +233,7 @@ func (e *engine) changeSource(i int32) error {
 	return nil
 }
 
-// waitsForFaults says whether the run would never end because no task runs and only
+// waitsForFaults reports whether the run would never end because no task runs and only
 // drawn faults are to come, while all sources are in service or after very many faults.
 func (e *engine) waitsForFaults() bool {
 	return e.running == 0 && len(e.eventQueue) == len(e.sources) &&

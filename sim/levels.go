@@ -10,7 +10,7 @@ import (
 // Where a job keeps within a level or its times go by the spread of a round (docs/reference/model.md), a round
 // begins once all of its tasks have their GPUs.
 
-// hasLevels says whether the rounds of a job keep within a level, or take times by their spread.
+// hasLevels reports whether the rounds of a job keep within a level, or take times by their spread.
 func (e *engine) hasLevels(ji int32) bool {
 	if e.model.Levels == nil {
 		return false
@@ -146,7 +146,7 @@ func (mg *Merged) roundSpreads(s *hare.Schedule, kinds map[string]string,
 	return slow
 }
 
-// spreads says whether some time of a job goes by the spread of a round.
+// spreads reports whether some time of a job goes by the spread of a round.
 func spreads(j *hare.Job) bool {
 	for i := range j.On {
 		if j.On[i].SyncAt != nil {

@@ -125,7 +125,7 @@ func (e *engine) lose(slot int32) {
 	}
 }
 
-// isStale says whether an occurrence belongs to a task that was lost.
+// isStale reports whether an occurrence belongs to a task that was lost.
 func (e *engine) isStale(h *occurrence) bool {
 	return h.kind() <= taskFails && e.slots[h.ref].serial != h.order()
 }

@@ -202,7 +202,7 @@ func (e *engine) startPlaced(ji int32, d *hare.Decision) (gpus []int32, reason s
 	return gpus, ""
 }
 
-// allows says whether a job may use a node.
+// allows reports whether a job may use a node.
 func (e *engine) allows(ji int32, node int) bool {
 	spec := &e.inst.Jobs[ji]
 	if len(spec.Only)+len(spec.Exclude) == 0 {
@@ -218,7 +218,7 @@ func (e *engine) allows(ji int32, node int) bool {
 	return allowed[node]
 }
 
-// hasTaskOn says whether a task of a job's round that has started in this answer is on a node.
+// hasTaskOn reports whether a task of a job's round that has started in this answer is on a node.
 func (e *engine) hasTaskOn(ji int32, node int) bool {
 	j := &e.jobs[ji]
 	if j.batch != e.seq {

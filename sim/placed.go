@@ -8,7 +8,7 @@ type placedTimes struct {
 	nodes []int
 }
 
-// together says whether the tasks of a job's round begin once all of them have their GPUs, since their times
+// together reports whether the tasks of a job's round begin once all of them have their GPUs, since their times
 // go by where they are.
 func (e *engine) together(ji int32) bool {
 	return e.levels && e.hasLevels(ji) || e.placed.us != nil && e.inst.Jobs[ji].Sync != hare.Relaxed

@@ -112,7 +112,7 @@ func Constant(inst *hare.Instance) (sum hare.Amount) {
 	return sum
 }
 
-// endsAtStart says whether a job ends with the work that runs at time 0.
+// endsAtStart reports whether a job ends with the work that runs at time 0.
 func endsAtStart(j *hare.Job) bool {
 	return j.Running() && (j.Sync == hare.Rigid || j.FirstRound() == j.Rounds-1)
 }

@@ -39,13 +39,13 @@ const (
 	setCalls     = 10                     // the oracle calls that stand for the part of a job in a step
 )
 
-// grows says whether a tree may follow the search.
+// grows reports whether a tree may follow the search.
 func (s *solve) grows() bool {
 	jobs := len(s.model.Jobs)
 	return jobs > 1 && jobs <= treeJobs && jobs*len(s.model.GPUs) <= treeWork && branch.New(s.model) != nil
 }
 
-// branches says whether branch and bound, or prices of jobs, follow the search.
+// branches reports whether branch and bound, or prices of jobs, follow the search.
 func (s *solve) branches() bool {
 	if s.opt.Bound != hare.MethodPrice || !s.searches() || s.stability.chargesMoves() || s.limits.unpriced ||
 		s.cfg.Ablation.Branch || s.cfg.Ablation.Search {

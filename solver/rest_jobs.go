@@ -88,7 +88,7 @@ func (dr *deriver) startedWork(rounds *pastRounds, q *hare.Job, last, end int64,
 	return w
 }
 
-// admits says whether job q may use the node of a GPU of the whole, which must be there.
+// admits reports whether job q may use the node of a GPU of the whole, which must be there.
 func (dr *deriver) admits(q *hare.Job, gpu string) bool {
 	return q.AllowsNode(&dr.whole.Cluster.Nodes[dr.cluster.gpus[gpu].node])
 }
@@ -227,7 +227,7 @@ func (dr *deriver) leave() {
 	}
 }
 
-// weighs says whether the objective is a sum over jobs.
+// weighs reports whether the objective is a sum over jobs.
 func (dr *deriver) weighs() bool { return dr.whole.Objective != hare.ObjectiveMakespan }
 
 func (dr *deriver) tardy() bool { return dr.whole.Objective == hare.ObjectiveJCTAndTardiness }

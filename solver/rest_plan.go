@@ -239,7 +239,7 @@ func (dr *deriver) hold(rounds *pastRounds, planned []gpuEntry, x int) int64 {
 	return hold
 }
 
-// endsRunning says whether a job ends with the work that runs at time 0.
+// endsRunning reports whether a job ends with the work that runs at time 0.
 func endsRunning(j *hare.Job) bool {
 	return j.Running() && (j.Sync == hare.Rigid || j.FirstRound()+j.Shape(j.Progress.Shape).Counts >= j.Rounds)
 }

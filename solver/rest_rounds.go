@@ -97,7 +97,7 @@ func (pr *pastRounds) lastStarted(at int64) (unit, shape int64) {
 	return unit, shape
 }
 
-// sameDomains says whether a node of the previous instance has the place in the topology that a
+// sameDomains reports whether a node of the previous instance has the place in the topology that a
 // node of the whole has.
 func (dr *deriver) sameDomains(before, now int) bool {
 	a, b := &dr.before.Cluster, &dr.whole.Cluster

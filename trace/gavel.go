@@ -29,7 +29,7 @@ type rateKey struct {
 // gavelGPUs maps Gavel's names of GPU types to those of instances.
 var gavelGPUs = map[string]string{"k80": "K80", "p100": "P100", "v100": "V100"}
 
-// KnownModel says whether the tables of speeds that Hare brings along have a job type.
+// KnownModel reports whether the tables of speeds that Hare brings along have a job type.
 func KnownModel(jobType string) bool {
 	known := shippedModels()
 	return known[jobType]

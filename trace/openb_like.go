@@ -120,12 +120,12 @@ func OpenbLike(cfg OpenbLikeConfig) (*hare.Instance, error) {
 	return inst, nil
 }
 
-// allows says whether the pod may use a type.
+// allows reports whether the pod may use a type.
 func (op *openbPod) allows(kind string) bool {
 	return op.types == nil || slices.Contains(op.types, kind)
 }
 
-// fits says whether an empty node of the trace, which has GPUs of one type, holds the pod.
+// fits reports whether an empty node of the trace, which has GPUs of one type, holds the pod.
 func (op *openbPod) fits(n hare.Node) bool {
 	g := n.GPUs[0]
 	return op.allows(g.Type) && op.gpus <= int64(g.Count) && op.cpuMilli <= n.CPUMilli && op.memoryMiB <= n.MemoryMiB

@@ -214,7 +214,7 @@ func (cfg *PhillyNodesConfig) taskGPUs(width int64) int64 {
 	return g
 }
 
-// fits says whether a job of width GPUs finds room on an empty cluster.
+// fits reports whether a job of width GPUs finds room on an empty cluster.
 func (cfg *PhillyNodesConfig) fits(width int64) bool {
 	g := cfg.taskGPUs(width)
 	return slices.ContainsFunc(cfg.GPUs, func(c hare.TypeCount) bool {

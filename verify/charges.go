@@ -46,7 +46,7 @@ func NewCharges(inst *hare.Instance, c *hare.Certificate) (*Charges, error) {
 	return ch, err
 }
 
-// Fixed says whether a job ends with the work that runs at time 0. Such a job pays nothing.
+// Fixed reports whether a job ends with the work that runs at time 0. Such a job pays nothing.
 func (ch *Charges) Fixed(job int) bool { return ch.ds[job].fixed }
 
 // WeightMicro returns the weight with which the certificate counts a job, in units of 1e-6.

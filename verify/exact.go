@@ -68,7 +68,7 @@ type dual struct {
 	mu, value, left, right *big.Rat
 }
 
-// greatest says whether D_L is nowhere greater.
+// greatest reports whether D_L is nowhere greater.
 func (du *dual) greatest() bool {
 	return du.value != nil && (du.left.Sign() >= 0 || du.mu.Sign() == 0) && du.right.Sign() <= 0
 }
@@ -318,7 +318,7 @@ func (f *fluid) best(i int, mu float64, num, den *big.Int) (slow, fast int) {
 	return slow, fast
 }
 
-// faster says whether type a does more units in a time than type b.
+// faster reports whether type a does more units in a time than type b.
 func (f *fluid) faster(a, b int) bool {
 	return lessProduct(f.cs[a].d, f.cs[b].unitsDone(), f.cs[b].d, f.cs[a].unitsDone())
 }

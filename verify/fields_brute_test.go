@@ -208,7 +208,7 @@ func TestMixedFields(t *testing.T) {
 	}
 }
 
-// exclusive says whether fields cannot stand together.
+// exclusive reports whether fields cannot stand together.
 func exclusive(a, b string) bool {
 	return a == "jct_and_tardiness" && b == "makespan" || a == "deadline_s" && b == "jct_and_tardiness"
 }

@@ -254,7 +254,7 @@ func (f *fluid) candidates() int {
 	return first
 }
 
-// lessProduct says whether a·b < c·d, for numbers that are not negative.
+// lessProduct reports whether a·b < c·d, for numbers that are not negative.
 func lessProduct(a, b, c, d int64) bool {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	hi2, lo2 := bits.Mul64(uint64(c), uint64(d))

@@ -118,7 +118,7 @@ func profilesOf(job *hare.Job) []hare.Profile {
 	return all
 }
 
-// goesByLevels says whether a job must keep together, or has times by spread.
+// goesByLevels reports whether a job must keep together, or has times by spread.
 func goesByLevels(job *hare.Job) bool {
 	if job.Within != "" {
 		return true
@@ -136,7 +136,7 @@ func goesByLevels(job *hare.Job) bool {
 	return false
 }
 
-// levelsMatter says whether some job goes by levels.
+// levelsMatter reports whether some job goes by levels.
 func levelsMatter(inst *hare.Instance) bool {
 	for i := range inst.Jobs {
 		if goesByLevels(&inst.Jobs[i]) {

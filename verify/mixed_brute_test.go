@@ -92,7 +92,7 @@ func randomAfter(r *rand.Rand, inst *hare.Instance) (out []hare.AfterWeight) {
 	return out
 }
 
-// hasFixed says whether jobs end with the work that runs at time 0, and count by themselves.
+// hasFixed reports whether jobs end with the work that runs at time 0, and count by themselves.
 func hasFixed(inst *hare.Instance) bool {
 	return inst.Objective != hare.ObjectiveMakespan && slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool {
 		return j.Running() && (j.Sync == hare.Rigid ||

@@ -6,7 +6,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// knownObjective says whether an instance may have an objective.
+// knownObjective reports whether an instance may have an objective.
 func knownObjective(name string) bool {
 	return slices.Contains([]string{hare.ObjectiveWeightedJCT, hare.ObjectiveJCTAndTardiness, hare.ObjectiveMakespan},
 		name)

@@ -12,7 +12,7 @@ import (
 // gpusOf returns g, the number of GPUs of one task.
 func gpusOf(j *hare.Job) int64 { return max(1, j.GPUsPerTask) }
 
-// allows says whether a job may use a node: each label of only has one of its values there,
+// allows reports whether a job may use a node: each label of only has one of its values there,
 // and no label of exclude has. It takes O(labels · log values).
 func allows(j *hare.Job, n *hare.Node) bool {
 	for i := range j.Only {
@@ -28,7 +28,7 @@ func allows(j *hare.Job, n *hare.Node) bool {
 	return true
 }
 
-// selects says whether the node has the label with one of the values. The name of a node
+// selects reports whether the node has the label with one of the values. The name of a node
 // counts as its label "node".
 func selects(lv *hare.LabelValues, n *hare.Node) bool {
 	value := n.Name

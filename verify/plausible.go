@@ -117,7 +117,7 @@ func plausibleOrder(inst *hare.Instance) error {
 	return nil
 }
 
-// ordered says whether a selector is sorted.
+// ordered reports whether a selector is sorted.
 func ordered(selector []hare.LabelValues) bool {
 	for x, lv := range selector {
 		if x > 0 && selector[x-1].Label >= lv.Label || !slices.IsSorted(lv.Values) {

@@ -178,7 +178,7 @@ func (r *rooms) domains(i int32, p *hare.Pool) []domain {
 	return out
 }
 
-// splits says whether a pool is split into the domains of a label.
+// splits reports whether a pool is split into the domains of a label.
 func splits(p *hare.Pool) bool {
 	return p.Resource == hare.PoolGPUs && p.Per != hare.PerNode && p.Per != hare.PerAll
 }
@@ -355,7 +355,7 @@ func (pc *priceCertificate) gangUnits(job *hare.Job) bool {
 	return job.Sync != hare.Relaxed && !job.Mix
 }
 
-// wholeIn says whether the whole gangs of a job are its units in a pool: a domain of the pool
+// wholeIn reports whether the whole gangs of a job are its units in a pool: a domain of the pool
 // holds a round of the mode, and the pool has all nodes on which the job finds room.
 func (pc *priceCertificate) wholeIn(job *hare.Job, pool int32, c *typeChoice, room *typeRoom) bool {
 	classes := pc.supply.rooms.classes[c.kind]

@@ -44,7 +44,7 @@ func addUp(terms []*big.Rat, fixed *big.Int) *proved {
 	return p
 }
 
-// atLeast says whether the exact bound is at least the bound that a certificate states. The
+// atLeast reports whether the exact bound is at least the bound that a certificate states. The
 // rounded sum decides nearly always. The exact sum is computed only if the stated bound lies
 // above the rounded sum by less than the greatest possible rounding error.
 func (pb *proved) atLeast(stated *big.Rat) bool {

@@ -207,7 +207,7 @@ func (rb *remainderBuilder) fresh(i int) error {
 	return nil
 }
 
-// sameStart says whether a job that has started may have become now: the start must mean the
+// sameStart reports whether a job that has started may have become now: the start must mean the
 // same in both instances.
 func sameStart(old, now *hare.Job) bool {
 	var was, is hare.Progress

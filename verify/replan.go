@@ -213,7 +213,7 @@ func (rc *replanCheck) sum(name string, stated, part *hare.Amount, left *remaind
 	rc.refuse(CodeValue, "replan.%s is not %s plus replan.constant", name, strings.TrimPrefix(name, "whole_"))
 }
 
-// isSum says whether sum is a + b, where b is in 1e-12.
+// isSum reports whether sum is a + b, where b is in 1e-12.
 func isSum(sum, a *hare.Amount, b *big.Int) bool {
 	return new(big.Int).Add(a.Big(), b).Cmp(sum.Big()) == 0
 }
@@ -315,7 +315,7 @@ func differs(a, b []laneEntry) *laneEntry {
 	return nil
 }
 
-// precedes says whether the round after the rounds of le is the first round of next, on the
+// precedes reports whether the round after the rounds of le is the first round of next, on the
 // same GPU and with the same number of tasks.
 func (le *laneEntry) precedes(next *laneEntry) bool {
 	return le.gpu == next.gpu && le.job == next.job && le.Tasks == next.Tasks && le.Shape == next.Shape &&

@@ -398,7 +398,7 @@ func checkWhole(t *testing.T, name string, x *replanCase) {
 	}
 }
 
-// hasFixedJob says whether a job ends with the work that runs at time 0.
+// hasFixedJob reports whether a job ends with the work that runs at time 0.
 func hasFixedJob(inst *hare.Instance, i int) bool {
 	j := &inst.Jobs[i]
 	return j.Running() && (j.Sync == hare.Rigid || j.FirstRound()+j.Shape(j.Progress.Shape).Counts >= j.Rounds)

@@ -154,7 +154,7 @@ func (ng *nodeGroup) resolve(nodes []hare.Node, pools []hare.Pool, r *rooms) {
 	}
 }
 
-// inPool says whether a pool prices something on a node: the node has GPUs of the type of the
+// inPool reports whether a pool prices something on a node: the node has GPUs of the type of the
 // pool and matches its selector. A pool of a quota is not of nodes.
 func inPool(p *hare.Pool, n *hare.Node) bool {
 	if p.Resource == hare.PoolQuota ||

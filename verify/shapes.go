@@ -49,7 +49,7 @@ func profileOf(job *hare.Job, mode int32) (p *hare.Profile, shape int) {
 	return &job.Shapes[shape].On[mode], shape
 }
 
-// switches says whether some GPU needs a setup for some job.
+// switches reports whether some GPU needs a setup for some job.
 func switches(inst *hare.Instance) bool {
 	for i := range inst.Jobs {
 		for _, s := range shapesOf(&inst.Jobs[i]) {
@@ -61,7 +61,7 @@ func switches(inst *hare.Instance) bool {
 	return false
 }
 
-// hasShapes says whether some job has a list of shapes.
+// hasShapes reports whether some job has a list of shapes.
 func hasShapes(inst *hare.Instance) bool {
 	return slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Shapes != nil })
 }
@@ -395,7 +395,7 @@ func (pc *priceCertificate) shapedPsi(d *demand) (*big.Rat, error) {
 	return least, nil
 }
 
-// endsBy says whether the units of a job can be done by a time, at the speed of the fastest mode.
+// endsBy reports whether the units of a job can be done by a time, at the speed of the fastest mode.
 func endsBy(job *hare.Job, cs []typeChoice, last int64) bool {
 	return slices.ContainsFunc(cs, func(c typeChoice) bool {
 		return times(job.Rounds, c.d).Cmp(times(last-job.ReleaseUs, c.unitsDone())) <= 0

@@ -216,7 +216,7 @@ func TestBoundsWithShapes(t *testing.T) {
 	}
 }
 
-// changesShape says whether a job has entries of two shapes.
+// changesShape reports whether a job has entries of two shapes.
 func changesShape(s *hare.Schedule, id string) bool {
 	shape := int64(-1)
 	for i := range s.Lanes {

@@ -59,7 +59,7 @@ func (su *supply) quota(job *hare.Job, kind string) int64 {
 	return least
 }
 
-// nodesMatter says whether an instance has a rule about nodes.
+// nodesMatter reports whether an instance has a rule about nodes.
 func nodesMatter(inst *hare.Instance) bool {
 	if len(inst.Cluster.Reservations)+len(inst.Quota) > 0 {
 		return true

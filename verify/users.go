@@ -9,12 +9,12 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// counts says whether a quota counts what a job holds of a GPU type.
+// counts reports whether a quota counts what a job holds of a GPU type.
 func counts(q *hare.Quota, job *hare.Job, kind string) bool {
 	return slices.Contains(job.Users, q.User) && (q.Types == nil || slices.Contains(q.Types, kind))
 }
 
-// keepsOff says whether a reservation keeps a job off its nodes: it lists neither the job nor
+// keepsOff reports whether a reservation keeps a job off its nodes: it lists neither the job nor
 // one of the job's users.
 func keepsOff(r *hare.Reservation, job *hare.Job) bool {
 	if _, listed := slices.BinarySearch(r.Jobs, job.ID); listed {

@@ -87,7 +87,7 @@ func ExpectedUs(spec *hare.Job, gpuType string) int64 {
 	return 0
 }
 
-// slower says whether the job is slower on the first type than on the second.
+// slower reports whether the job is slower on the first type than on the second.
 func slower(j *history.Job, speeds *history.Speeds, a, b string) bool {
 	us, _ := speeds.Time(j, a, b, 1_000_000)
 	return us < 1_000_000

@@ -142,7 +142,7 @@ func (m *mirror) changeQuotas(b *batch, quotas []hare.Quota) {
 	m.Quotas = now
 }
 
-// runsIn says whether all nodes of a running job are in service.
+// runsIn reports whether all nodes of a running job are in service.
 func runsIn(j *Job, nodes map[string]*Node) bool {
 	return len(j.On) > 0 && !slices.ContainsFunc(j.On, func(h history.Held) bool {
 		return h.GPUs > 0 && nodes[h.Node] == nil
@@ -209,7 +209,7 @@ func (m *mirror) typeOf(gpu string) string {
 	return ""
 }
 
-// sameNodes says whether the session has a job on as many GPUs of the same types on the same nodes
+// sameNodes reports whether the session has a job on as many GPUs of the same types on the same nodes
 // as the cluster has. Which of the GPUs these are makes no difference.
 func (m *mirror) sameNodes(t *toldJob, j *Job) bool {
 	count := map[string]int64{}
@@ -366,7 +366,7 @@ func (b *batch) hold(tasks [][]string, cpuMilli, memoryMiB int64) {
 	}
 }
 
-// fits says whether the nodes of tasks have CPUs and memory for them beside the other running jobs.
+// fits reports whether the nodes of tasks have CPUs and memory for them beside the other running jobs.
 func (b *batch) fits(spec *hare.Job, tasks [][]string) bool {
 	need := map[string]int64{}
 	for _, gpus := range tasks {

@@ -165,7 +165,7 @@ func (f *fakeKube) touch(j *fakeJob) {
 	j.version = f.version
 }
 
-// mixed says whether pods of a Job are on several types.
+// mixed reports whether pods of a Job are on several types.
 func (f *fakeKube) mixed(j *fakeJob) bool {
 	return slices.ContainsFunc(j.on, func(name string) bool { return f.node(name).gpuType != f.node(j.on[0]).gpuType })
 }

@@ -15,7 +15,7 @@ type flight struct {
 	rules    *rules
 }
 
-// allows says whether pods of the flight may be on a node.
+// allows reports whether pods of the flight may be on a node.
 func (f *flight) allows(typeLabel string, r *room) bool {
 	if f.rules == nil {
 		f.rules = f.template.rules(typeLabel)
@@ -23,7 +23,7 @@ func (f *flight) allows(typeLabel string, r *room) bool {
 	return r.allowed(f.rules)
 }
 
-// safe says whether all pods in flight on a GPU type find GPUs even where the scheduler binds the others
+// safe reports whether all pods in flight on a GPU type find GPUs even where the scheduler binds the others
 // in the worst way: it may spread small pods over nodes, so that no node has room for a large one.
 // It takes O(flights · nodes) besides a sort of the nodes for each flight.
 func (s *state) safe(typeLabel, gpuType string) bool {

@@ -32,12 +32,12 @@ const (
 	freeWait = 10 * time.Minute
 )
 
-// ours says whether the helper has chosen the type of a Job that it let go, which the user left open.
+// ours reports whether the helper has chosen the type of a Job that it let go, which the user left open.
 func (j *job) ours(typeLabel string) bool {
 	return j.work == nil && slices.Contains(strings.Split(j.Metadata.Annotations[SelectorAnnotation], ","), typeLabel)
 }
 
-// choosesOpen says whether the user leaves the type open in all templates.
+// choosesOpen reports whether the user leaves the type open in all templates.
 func (j *job) choosesOpen(typeLabel string) bool {
 	open := func(t *template) bool { _, set := t.Spec.NodeSelector[typeLabel]; return !set }
 	if j.sets == nil {
@@ -61,7 +61,7 @@ func (j *job) freedOf() map[string]int64 {
 	return out
 }
 
-// keptOff says whether a Job was freed of a GPU type a while ago.
+// keptOff reports whether a Job was freed of a GPU type a while ago.
 func (j *job) keptOff(gpuType string, now time.Time) bool {
 	s, ok := j.freedOf()[gpuType]
 	return ok && now.Before(time.Unix(s, 0).Add(freeWait))
@@ -260,15 +260,15 @@ func (s *podSpec) rules(typeLabel string) *rules {
 	return &rules{sel: s.selects(typeLabel), tolerations: s, needs: s.resources()}
 }
 
-// allowed says whether the rules of a pod allow a node: its type, labels, taints, and the resources of which the node
-// has some.
+// allowed reports whether the rules of a pod allow a node: its type, labels, taints, and the resources of which the
+// node has some.
 func (r *room) allowed(by *rules) bool {
 	return (by.sel.types == nil || slices.Contains(by.sel.types, r.gpuType)) && by.sel.allows(r.labels) &&
 		by.tolerations.tolerated(r.taints) &&
 		!slices.ContainsFunc(by.needs, func(n resource) bool { return r.amounts[n.name] < n.amount })
 }
 
-// holds says whether the node has room for a pod where nothing else is there.
+// holds reports whether the node has room for a pod where nothing else is there.
 func (r *room) holds(d history.Demand) bool {
 	return r.gpus >= d.GPUs && (!r.cpuKnown || r.whole.CPUMilli >= d.CPUMilli) &&
 		(!r.memoryKnown || r.whole.MemoryMiB >= d.MemoryMiB)

@@ -158,7 +158,7 @@ type Result struct {
 	// Unordered names the ClusterQueues whose order the helper leaves alone, and why.
 	Unordered []string
 	Plan      *wire.SessionPlan
-	// Leads says whether this helper may write; others only plan.
+	// Leads reports whether this helper may write; others only plan.
 	Leads bool
 }
 

@@ -62,7 +62,7 @@ func (w *workload) rootUID() string {
 	return w.Metadata.UID
 }
 
-// hasPriorityClass says whether the user chose the priority.
+// hasPriorityClass reports whether the user chose the priority.
 func (w *workload) hasPriorityClass() bool {
 	return w.Spec.PriorityClassName != "" || len(w.Spec.PriorityClassRef) > 0 && string(w.Spec.PriorityClassRef) != "null"
 }
@@ -326,14 +326,14 @@ func (w *workload) job(owner *job) job {
 	return j
 }
 
-// alike says whether pods of two kinds may be on the same nodes and ask for the same.
+// alike reports whether pods of two kinds may be on the same nodes and ask for the same.
 func alike(a, b *podSpec) bool {
 	return held(a) == held(b) && maps.Equal(a.NodeSelector, b.NodeSelector) &&
 		slices.Equal(a.Tolerations, b.Tolerations) && a.unclear == b.unclear &&
 		fmt.Sprint(a.Affinity) == fmt.Sprint(b.Affinity)
 }
 
-// admits says whether Kueue could ever admit the job on a GPU type.
+// admits reports whether Kueue could ever admit the job on a GPU type.
 func (j *job) admits(gpuType string) bool {
 	if j.work == nil {
 		return true

@@ -46,7 +46,7 @@ func (l *Lease) now() time.Time {
 	return time.Now()
 }
 
-// Held says whether nobody else can have the lease now. A fifth of the duration is left for requests
+// Held reports whether nobody else can have the lease now. A fifth of the duration is left for requests
 // that are under way.
 func (l *Lease) Held() bool {
 	return !l.renewed.IsZero() && l.now().Sub(l.renewed) < l.Duration*4/5

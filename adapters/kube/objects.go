@@ -63,7 +63,7 @@ func (t taint) String() string { return t.Key + "=" + t.Value + ":" + t.Effect }
 
 type toleration struct{ Key, Operator, Value, Effect string }
 
-// tolerates says whether a toleration covers a taint.
+// tolerates reports whether a toleration covers a taint.
 func (t toleration) tolerates(of taint) bool {
 	return (t.Effect == "" || t.Effect == of.Effect) && (t.Key == "" && t.Operator == "Exists" ||
 		t.Key == of.Key && (t.Operator == "Exists" || t.Value == of.Value))
@@ -154,7 +154,7 @@ type pod struct {
 	}
 }
 
-// over says whether the pod has ended.
+// over reports whether the pod has ended.
 func (p *pod) over() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
 
 // owner returns the UID of the object that made the pod; "" for none.
@@ -208,7 +208,7 @@ func (j *job) pods() int64 {
 	return n
 }
 
-// ended says whether the job is over.
+// ended reports whether the job is over.
 func (j *job) ended() bool {
 	return is(j.Status.Conditions, "Complete") || is(j.Status.Conditions, "Failed") ||
 		is(j.Status.Conditions, "SuccessCriteriaMet") || is(j.Status.Conditions, "FailureTarget")
@@ -262,7 +262,7 @@ func (s *podSpec) selects(typeLabel string) selection {
 	return out
 }
 
-// allows says whether a node has the labels that are asked for, its GPU type apart.
+// allows reports whether a node has the labels that are asked for, its GPU type apart.
 func (s *selection) allows(labels map[string]string) bool {
 	for label, values := range s.only {
 		if value, ok := labels[label]; !ok || !slices.Contains(values, value) {
@@ -277,7 +277,7 @@ func (s *selection) allows(labels map[string]string) bool {
 	return true
 }
 
-// tolerated says whether a pod may be on a node with these taints.
+// tolerated reports whether a pod may be on a node with these taints.
 func (s *podSpec) tolerated(taints []taint) bool {
 	for _, t := range taints {
 		if t.Effect != "PreferNoSchedule" &&

@@ -350,7 +350,7 @@ const unreadValue = "has a value that cannot be read"
 // unclearRule begins the reasons of which the helper cannot tell whether a Job fits.
 const unclearRule = "has "
 
-// takesPart says whether a Job's user or the operator opted in.
+// takesPart reports whether a Job's user or the operator opted in.
 func (h *Helper) takesPart(j *job) bool {
 	return j.Metadata.Annotations[ManagedAnnotation] == "true" ||
 		j.work != nil && j.work.managed || slices.Contains(h.cfg.Namespaces, j.Metadata.Namespace)

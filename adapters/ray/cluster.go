@@ -36,7 +36,7 @@ func (a amount) least(b amount) amount {
 	return amount{min(a.gpus, b.gpus), min(a.cpuMilli, b.cpuMilli), min(a.memoryMiB, b.memoryMiB)}
 }
 
-// covers says whether b has room in a.
+// covers reports whether b has room in a.
 func (a amount) covers(b amount) bool {
 	return a.gpus >= b.gpus && a.cpuMilli >= b.cpuMilli && a.memoryMiB >= b.memoryMiB
 }
@@ -132,8 +132,8 @@ const mib = 1 << 20
 // typeShare is how much of the resource of its type a job asks for.
 const typeShare = 0.001
 
-// reach says whether a job can be sent to the node: by its label, or by the resource of its type. A resource that no
-// node has would keep the job pending until Ray gives it up.
+// reach reports whether a job can be sent to the node: by its label, or by the resource of its type. A resource that
+// no node has would keep the job pending until Ray gives it up.
 func (n *node) reach(byType bool) bool { return !byType || n.gpuType == untyped || n.typeResource }
 
 // whole is a number that Ray tells, within what sessions take of a node.
@@ -169,7 +169,7 @@ func (v *view) named(name string) *node {
 	return nil
 }
 
-// fits says whether the node could run a job if nothing else ran there.
+// fits reports whether the node could run a job if nothing else ran there.
 func (n *node) fits(s *Spec) bool {
 	return !n.outOfReach && n.has.covers(s.needs()) && s.allows(n.gpuType)
 }
@@ -236,7 +236,7 @@ func (o *others) see(now amount, nowUs int64) {
 	}
 }
 
-// demands says whether jobs of the queue that have not ended ask for CPUs, and for memory.
+// demands reports whether jobs of the queue that have not ended ask for CPUs, and for memory.
 func (q *Queue) demands() (cpus, memory bool) {
 	for _, e := range q.Entries {
 		if !e.State.Ended() {

@@ -116,7 +116,7 @@ type rayJob struct {
 // endStatuses are those of jobs that go on no more. A status that another version has says nothing of the end.
 var endStatuses = []string{"SUCCEEDED", "FAILED", "STOPPED"}
 
-// ended says whether the job goes on no more.
+// ended reports whether the job goes on no more.
 func (j *rayJob) ended() bool { return slices.Contains(endStatuses, j.Status) }
 
 // rayNode is a node of Ray.

@@ -22,7 +22,7 @@ const (
 	Unknown   State = "unknown"   // it was deleted in Ray before its end was read
 )
 
-// Ended says whether a job in this state goes on no more.
+// Ended reports whether a job in this state goes on no more.
 func (s State) Ended() bool { return s != Waiting && s != Starting && s != Running }
 
 // Entry is a job of the queue.

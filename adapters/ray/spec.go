@@ -198,7 +198,7 @@ func Cancel(ctx context.Context, j *Journal, id, by string, now time.Time) error
 	})
 }
 
-// allows says whether a job may run on a GPU type.
+// allows reports whether a job may run on a GPU type.
 func (s *Spec) allows(gpuType string) bool {
 	return len(s.On) == 0 ||
 		slices.ContainsFunc(s.On, func(t TypeTime) bool { return strings.EqualFold(t.Type, gpuType) })

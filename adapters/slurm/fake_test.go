@@ -239,7 +239,7 @@ func (f *fakeSlurm) schedule() {
 	}
 }
 
-// may says whether a job may have a node, by its constraint and the type that it names.
+// may reports whether a job may have a node, by its constraint and the type that it names.
 func (j *fakeJob) may(n *fakeNode) bool {
 	c, ok := parseConstraint(j.Features)
 	if !ok || !c.admits([]string{n.features()}) {

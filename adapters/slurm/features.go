@@ -80,7 +80,7 @@ func parseConstraint(text string) (constraint, bool) {
 	return c, true
 }
 
-// admits says whether a node with these features satisfies the constraint.
+// admits reports whether a node with these features satisfies the constraint.
 func (c constraint) admits(features []string) bool {
 	if len(c.names) == 0 {
 		return true

@@ -104,7 +104,7 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// takesPart says whether the helper may write to an entry.
+// takesPart reports whether the helper may write to an entry.
 func (c *Config) takesPart(r *Record) bool {
 	return strings.HasPrefix(r.Comment, c.OptIn) || slices.Contains(c.Partitions, r.Partition) ||
 		slices.Contains(c.QOS, r.QOS)
@@ -208,7 +208,7 @@ func (h *Helper) check(ctx context.Context) error {
 	return nil
 }
 
-// weighs says whether a weight of Slurm's priorities is above 0.
+// weighs reports whether a weight of Slurm's priorities is above 0.
 func weighs(config map[string]string) bool {
 	for key, value := range config {
 		if strings.HasPrefix(key, "PriorityWeight") && value != "0" && value != "(null)" {

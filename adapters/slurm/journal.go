@@ -148,19 +148,19 @@ func (j *Journal) own(r *Record, field, stands string) (string, bool) {
 	return e.own, true
 }
 
-// freeing says whether the journal has already that the user's value was given back.
+// freeing reports whether the journal has already that the user's value was given back.
 func (j *Journal) freeing(r *Record, field string) bool {
 	e := j.entries[journalKey{r.ID, r.SubmitS, field}]
 	return e != nil && e.frees > 0 && e.last == e.own
 }
 
-// barred says whether an entry gets no constraint, since one kept it from starting a while ago.
+// barred reports whether an entry gets no constraint, since one kept it from starting a while ago.
 func (j *Journal) barred(r *Record, field string, now time.Time) bool {
 	e := j.entries[journalKey{r.ID, r.SubmitS, field}]
 	return e != nil && now.Before(e.barred)
 }
 
-// foreign says whether somebody else has set the value by which the helper would order an entry:
+// foreign reports whether somebody else has set the value by which the helper would order an entry:
 // the helper leaves such an entry alone.
 func (j *Journal) foreign(r *Record, order Order) bool {
 	field, stands := "SiteFactor", strconv.FormatInt(r.Site, 10)

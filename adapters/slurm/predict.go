@@ -24,7 +24,7 @@ func ownComment(comment string) (own string, noted bool) {
 	return comment[:at[0]], true
 }
 
-// mayNote says whether the helper may add a note to a comment: one that begins as those of jobs that take
+// mayNote reports whether the helper may add a note to a comment: one that begins as those of jobs that take
 // part, or none. Where scontrol would take the comment for several words, it stays as it is.
 func (h *Helper) mayNote(own string) bool {
 	return (own == "" || strings.HasPrefix(own, h.cfg.OptIn)) && len(own) < maxComment &&

@@ -77,7 +77,7 @@ func readExcluded(ctx context.Context, commands Commands) (map[string]string, er
 	return excluded, nil
 }
 
-// oneTypeEach says whether each node has GPUs of one type at most, so that the node of a job tells
+// oneTypeEach reports whether each node has GPUs of one type at most, so that the node of a job tells
 // the type of its GPUs.
 func oneTypeEach(nodes []byte) bool {
 	for line := range strings.Lines(string(nodes)) {
@@ -105,7 +105,7 @@ func oneTypeEach(nodes []byte) bool {
 // versionWord finds the versions of Slurm in what scontrol -o show node writes.
 var versionWord = regexp.MustCompile(`(?m)\sVersion=(\d+)\.(\d+)`)
 
-// sharesAll says whether this is Slurm 26.05 or later, whose OverSubscribe=NO says nothing of whole nodes.
+// sharesAll reports whether this is Slurm 26.05 or later, whose OverSubscribe=NO says nothing of whole nodes.
 func sharesAll(nodes []byte) bool {
 	for _, m := range versionWord.FindAllSubmatch(nodes, 8) {
 		major, _ := strconv.Atoi(string(m[1]))

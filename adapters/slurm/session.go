@@ -124,7 +124,7 @@ func sharesPartition(wanted string, has []string) bool {
 	return slices.ContainsFunc(strings.Split(wanted, ","), func(p string) bool { return slices.Contains(has, p) })
 }
 
-// leavesOut says whether a node with GPUs is not in the partition.
+// leavesOut reports whether a node with GPUs is not in the partition.
 func leavesOut(partition string, nodes []Node) bool {
 	return slices.ContainsFunc(nodes, func(n Node) bool {
 		return len(n.GPUs) > 0 && !n.Out && !slices.Contains(n.Partitions, partition)

@@ -16,8 +16,8 @@ const (
 	openPrivateKey fs.FileMode = 0o037
 )
 
-// openToOthers says whether a file has one of the bits. Pipes and devices are for whoever made them, and Windows has
-// no such bits.
+// openToOthers reports whether a file has one of the bits. Pipes and devices are for whoever made them, and Windows
+// has no such bits.
 func openToOthers(path string, bits fs.FileMode) bool {
 	info, err := os.Stat(path)
 	return err == nil && runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&bits != 0

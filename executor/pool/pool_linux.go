@@ -350,7 +350,7 @@ func ended(r *clusterdoc.TaskReport, err error, signal string) {
 	}
 }
 
-// heldNow says whether another program has a device.
+// heldNow reports whether another program has a device.
 func (p *Pool) heldNow(i int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -59,7 +59,7 @@ func (w *wait) rank(i int, d *device) int {
 	return 0
 }
 
-// ready says whether the call can have a device now, and which.
+// ready reports whether the call can have a device now, and which.
 func (t *turns) ready(w *wait) (int, bool) {
 	if w.device != anyDevice {
 		d := t.devices[w.device]

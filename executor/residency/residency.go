@@ -72,7 +72,7 @@ type Policy interface {
 	// Victim returns the index of the candidate that is evicted first. There is at least
 	// one candidate, and they are in the order of their jobs' names.
 	Victim(candidates []Candidate) int
-	// Prefetch says whether the next expected model is copied while a task computes.
+	// Prefetch reports whether the next expected model is copied while a task computes.
 	Prefetch() bool
 }
 

@@ -43,10 +43,10 @@ func NewCheckpointCheck(f *os.File) (*worker.CheckpointCheck, error) {
 	return worker.NewCheckpointCheck(f)
 }
 
-// Damaged says whether an error means that a file is no checkpoint, or a damaged one.
+// Damaged reports whether an error means that a file is no checkpoint, or a damaged one.
 func Damaged(err error) bool { return errors.As(err, new(*worker.CheckpointError)) }
 
-// HasRound says whether a file is a checkpoint that is not damaged, with so many rounds or more.
+// HasRound reports whether a file is a checkpoint that is not damaged, with so many rounds or more.
 func HasRound(path string, round int64) (bool, error) {
 	own, err := worker.VerifyCheckpoint(path)
 	if errors.Is(err, fs.ErrNotExist) || Damaged(err) {

@@ -138,7 +138,7 @@ const guardFile = "guard.json"
 // guardVariable gives a spare runner the directory that it watches over.
 const guardVariable = "HARE_RUNNER_GUARDS"
 
-// replaced says whether another process watches over the tasks of a directory.
+// replaced reports whether another process watches over the tasks of a directory.
 func replaced(directory string) bool {
 	var p Process
 	return readFile(directory, guardFile, &p) == nil && p.PID != os.Getpid() && p.Alive()

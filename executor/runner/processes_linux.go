@@ -37,14 +37,14 @@ func startOf(pid int) (start uint64, ok bool) {
 	return start, err == nil
 }
 
-// stopped says whether the process was stopped by a signal or by a process that traces it.
+// stopped reports whether the process was stopped by a signal or by a process that traces it.
 func (p Process) stopped() bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
 	_, after, ok := bytes.Cut(text[max(0, bytes.LastIndexByte(text, ')')):], []byte(") "))
 	return err == nil && ok && len(after) > 0 && (after[0] == 'T' || after[0] == 't')
 }
 
-// Alive says whether the process runs.
+// Alive reports whether the process runs.
 func (p Process) Alive() bool {
 	start, ok := startOf(p.PID)
 	return ok && start == p.Start

@@ -476,7 +476,7 @@ func Prepare(program []string, directory string) (*Spare, error) {
 	return s, nil
 }
 
-// Ready says whether the spare waits for a task. One that was stopped goes on.
+// Ready reports whether the spare waits for a task. One that was stopped goes on.
 func (s *Spare) Ready() bool {
 	p := Process{PID: s.process.Pid}
 	if p.stopped() {

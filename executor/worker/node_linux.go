@@ -306,7 +306,7 @@ func (n *Node) Run(ctx context.Context, device int, t Task, next []string) (Resu
 	return result, err
 }
 
-// check says whether a task may run now, and returns its result where it has run.
+// check reports whether a task may run now, and returns its result where it has run.
 func (j *job) check(t Task) (*Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

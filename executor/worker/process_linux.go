@@ -379,7 +379,7 @@ func (p *process) await() {
 	_ = p.cmd.Wait()
 }
 
-// dead says whether the process has ended.
+// dead reports whether the process has ended.
 func (p *process) dead() bool {
 	select {
 	case <-p.ended:

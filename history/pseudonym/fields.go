@@ -204,7 +204,7 @@ func isKnownLabel(s string) bool {
 	return plainLabels[s] || strings.Contains(s, "/") && known[strings.ToLower(s)]
 }
 
-// isTypeLabel says whether a label names a GPU type.
+// isTypeLabel reports whether a label names a GPU type.
 func isTypeLabel(s string) bool {
 	for _, label := range history.TypeLabels {
 		if s == label {

@@ -189,7 +189,7 @@ var (
 var nothings = setOf(`true false null none None NONE Unknown unknown UNKNOWN N/A n/a (null) NOT_SET UNLIMITED unlimited
 	infinite INFINITE INVALID Partition_Limit nan NaN NaT yes no node any Any <nil> -`)
 
-// harmless says whether a text is a number, with a unit or without, a time, a duration, or a word for nothing.
+// harmless reports whether a text is a number, with a unit or without, a time, a duration, or a word for nothing.
 func harmless(s string) bool {
 	return s == "" || nothings[s] || number.MatchString(s) || moment.MatchString(s) || duration.MatchString(s) ||
 		ranges.MatchString(s) || s == "None assigned"

@@ -306,7 +306,7 @@ func joinSurplus(names, row []string, delimiter string) []string {
 	return row[:len(names)]
 }
 
-// rowFits says whether the columns of states and times hold such.
+// rowFits reports whether the columns of states and times hold such.
 func rowFits(names, row []string) bool {
 	for i, name := range names {
 		switch name {

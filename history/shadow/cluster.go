@@ -122,7 +122,7 @@ func (c *cluster) requests(inst *hare.Instance) []request {
 	return out
 }
 
-// allows says whether the job may use a node.
+// allows reports whether the job may use a node.
 func (r *request) allows(node int32) bool {
 	_, found := slices.BinarySearch(r.nodes, node)
 	return found

@@ -73,7 +73,7 @@ func (cp *comparison) idle(o *outcome) []Idle {
 	return out
 }
 
-// opens says whether a node is in service.
+// opens reports whether a node is in service.
 func (c *cluster) opens(n int, atUs int64) bool {
 	windows := c.nodes[n].spec.Windows
 	for _, w := range windows {

@@ -112,7 +112,7 @@ func (o *outcome) result(inst *hare.Instance) *hare.Result {
 	return res
 }
 
-// accepted says whether the verifier accepts a result, and otherwise why not.
+// accepted reports whether the verifier accepts a result, and otherwise why not.
 func accepted(inst *hare.Instance, res *hare.Result) (ok bool, why string) {
 	if rep := verify.Check(inst, res); !rep.OK {
 		return false, rep.String()

@@ -189,7 +189,7 @@ func (r *Report) summary() []string {
 	return out
 }
 
-// fair says whether the simulation can be believed.
+// fair reports whether the simulation can be believed.
 func (r *Report) fair() []string {
 	out := []string{"The same simulation plays Slurm's own rule, first come, first served with backfill by time " +
 		"limits. Where it comes out as the cluster did, the figures of Hare can be believed as far. Where it does " +

@@ -28,7 +28,7 @@ type Config struct {
 	// WorkLimit limits the work of each plan in hindsight, as the option work_limit; zero means
 	// 4,000,000.
 	WorkLimit int64
-	// Splits says whether plans in hindsight are also made for jobs that keep their types and for
+	// Splits reports whether plans in hindsight are also made for jobs that keep their types and for
 	// GPUs without nodes, which tell order, types and nodes apart.
 	Splits bool
 	// Seed is the seed of the intervals.

@@ -395,7 +395,7 @@ func (rp *replay) backfill() {
 	rp.changed = started
 }
 
-// unreserved says whether no reservation of a node overlaps a time.
+// unreserved reports whether no reservation of a node overlaps a time.
 func (rp *replay) unreserved(n int32, fromUs, untilUs int64) bool {
 	for _, w := range rp.reserved[n] {
 		if w.StartUs < untilUs && fromUs < w.EndUs {

@@ -66,7 +66,7 @@ func (do *domains) leave(of []int32) {
 	}
 }
 
-// UsesLevels says whether the tasks of a job keep within a level, or its times go by their spread.
+// UsesLevels reports whether the tasks of a job keep within a level, or its times go by their spread.
 func UsesLevels(j *hare.Job) bool {
 	return j.Within != "" || slices.ContainsFunc(j.On, func(p hare.Profile) bool { return p.SyncAt != nil })
 }
@@ -179,7 +179,7 @@ type domainRoom struct {
 	first       int32 // the least free GPU
 }
 
-// fuller says whether a domain is fuller than another one, both with room.
+// fuller reports whether a domain is fuller than another one, both with room.
 func (dr *domainRoom) fuller(o *domainRoom) bool {
 	return cmp.Or(cmp.Compare(dr.free, o.free), cmp.Compare(dr.first, o.first)) < 0
 }

@@ -11,7 +11,7 @@ import (
 
 var zoneAndRack = []string{"zone", "rack"}
 
-// near says whether two nodes are in one domain of a level, by their labels.
+// near reports whether two nodes are in one domain of a level, by their labels.
 func (c *cluster) near(level string, a, b int) bool {
 	label := func(n int, name string) string {
 		value, _ := c.specs[n].Label(name)

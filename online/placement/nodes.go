@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Matters says whether a job has rules about nodes: several GPUs a task, CPUs, memory,
+// Matters reports whether a job has rules about nodes: several GPUs a task, CPUs, memory,
 // distinct nodes, nodes that it may not use, or levels.
 func Matters(j *hare.Job) bool {
 	return j.GPUsPerTask > 1 || j.CPUMilliPerTask > 0 || j.MemoryMiBPerTask > 0 || j.DistinctNodes ||
@@ -179,7 +179,7 @@ func (ns *Nodes) Take(number int) { ns.list(number).take(int32(number)) }
 // Free gives a GPU back that was taken.
 func (ns *Nodes) Free(number int) { ns.list(number).put(int32(number)) }
 
-// IsFree says whether a GPU is in service and free.
+// IsFree reports whether a GPU is in service and free.
 func (ns *Nodes) IsFree(number int) bool {
 	if number >= len(ns.gpus) || !ns.gpus[number].here {
 		return false

@@ -29,7 +29,7 @@ func (ns *Nodes) SetQuotas(quotas []hare.Quota, typeName func(gpuType int) strin
 	}
 }
 
-// HasQuotas says whether there are quotas.
+// HasQuotas reports whether there are quotas.
 func (ns *Nodes) HasQuotas() bool { return len(ns.quotas) > 0 }
 
 // quotasOf are the quotas that count jobs of some users.
@@ -42,7 +42,7 @@ func (ns *Nodes) quotasOf(users []string) (of []int32) {
 	return of
 }
 
-// counts says whether a quota counts GPUs of a type.
+// counts reports whether a quota counts GPUs of a type.
 func (ns *Nodes) counts(q int32, gpuType int) bool {
 	x := &ns.quotas[q]
 	if x.Types == nil {
@@ -140,7 +140,7 @@ func (ns *Nodes) QuotaText(q int32) string {
 	return fmt.Sprintf("The jobs of %q hold %d of at most %d GPUs%s", x.User, x.held, x.GPUs, of)
 }
 
-// Exceeded says whether more is held than some quota allows that counts tasks of a shape on a type:
+// Exceeded reports whether more is held than some quota allows that counts tasks of a shape on a type:
 // by work that ran before, or before the quota was set.
 func (ns *Nodes) Exceeded(s Shape, gpuType int) bool {
 	return slices.ContainsFunc(ns.shapes[s].quotas, func(q int32) bool {

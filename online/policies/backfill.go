@@ -17,7 +17,7 @@ type reservation struct {
 	extra    int64  // GPUs of these types that forJob will not need then
 }
 
-// delaysReserved says whether a job on GPUs of a type would hold them beyond the time at
+// delaysReserved reports whether a job on GPUs of a type would hold them beyond the time at
 // which they are reserved for another job.
 func (l *ListScheduler) delaysReserved(j *JobState, m mode) bool {
 	r := &l.reserved
@@ -139,7 +139,7 @@ type promise struct {
 	Type int   `json:"type"` // −1 means all that the job may use
 }
 
-// promises says whether reservations are promises.
+// promises reports whether reservations are promises.
 func (l *ListScheduler) promises() bool { return l.rule.Backfill && l.belief != nil }
 
 // kept is the promise of a job, or nil where there is none that the GPUs in service allow.

@@ -34,7 +34,7 @@ func (l *ListScheduler) room(j *JobState) (all, widest int) {
 	return all, widest
 }
 
-// fitsWhenEmpty says whether the job's next start would find room if all GPUs in
+// fitsWhenEmpty reports whether the job's next start would find room if all GPUs in
 // service were free.
 func (l *ListScheduler) fitsWhenEmpty(j *JobState) bool {
 	hold, mix := l.holding(j)
@@ -114,7 +114,7 @@ func (l *ListScheduler) tryStartMixed(j *JobState) bool {
 	return true
 }
 
-// canUse says whether n GPUs of a type are free for a job, and not reserved for
+// canUse reports whether n GPUs of a type are free for a job, and not reserved for
 // another.
 func (l *ListScheduler) canUse(j *JobState, m mode, n int64) bool {
 	if int64(len(l.free[m.gpuType])) < n || j.onlyType >= 0 && j.onlyType != m.gpuType {

@@ -305,7 +305,7 @@ func (f *follower) emit(t hare.DecisionType, g, job int, task int64) {
 		Task: task, GPU: f.model.GPUs[g].ID, AtUs: f.nowUs})
 }
 
-// staysInService says whether a GPU stays in service for longUs from now on.
+// staysInService reports whether a GPU stays in service for longUs from now on.
 func (f *follower) staysInService(g int, longUs int64) bool {
 	for _, w := range f.model.Classes[f.model.GPUs[g].Class].Windows {
 		if w.StartUs <= f.nowUs && f.nowUs+longUs <= w.EndUs {

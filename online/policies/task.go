@@ -207,7 +207,7 @@ func RefuseRules(inst *hare.Instance, policy string) error {
 	return inst.RefuseForPolicy(policy, "rolling", sim.Rules)
 }
 
-// plansAll says whether the policy plans all jobs beforehand, which goes by sums of GPUs.
+// plansAll reports whether the policy plans all jobs beforehand, which goes by sums of GPUs.
 func (info Info) plansAll(cfg Config) bool {
 	maker := info.Maker
 	if learned, ok := maker.(Learned); ok {

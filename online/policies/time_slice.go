@@ -18,7 +18,7 @@ func (ts timeSlice) started(l *ListScheduler, j *JobState, gpuType int) {
 	}
 }
 
-// runs says whether a job has time left.
+// runs reports whether a job has time left.
 func (ts timeSlice) runs(l *ListScheduler, j *JobState) bool { return l.nowUs < j.leaseEndUs }
 
 // review frees a job that waits at the end of a round to go to any type, where its

@@ -361,10 +361,10 @@ func (j *job) runs() bool {
 	return slices.ContainsFunc(j.tasks, func(s taskState) bool { return s == computing || s == syncing })
 }
 
-// over says whether all rounds of the job have ended.
+// over reports whether all rounds of the job have ended.
 func (j *job) over() bool { return j.round >= j.spec.Rounds }
 
-// hasRoom says whether the job could start if it were alone.
+// hasRoom reports whether the job could start if it were alone.
 func (w *world) hasRoom(j *job) bool {
 	if w.rules {
 		return w.hasRoomOnNodes(j)

@@ -40,7 +40,7 @@ func CheckNodes(role Role, patterns []string) error {
 	return nil
 }
 
-// May says whether the key may be the agent of a node. free says that it may, because it has no node yet.
+// May reports whether the key may be the agent of a node. free says that it may, because it has no node yet.
 func (k *Key) May(node string) (may, free bool) {
 	if k.Role != RoleAgent || k.Nodes == nil {
 		return true, false
@@ -53,7 +53,7 @@ func (k *Key) May(node string) (may, free bool) {
 	return len(k.Nodes) == 0, len(k.Nodes) == 0
 }
 
-// One says whether the key is for one node alone.
+// One reports whether the key is for one node alone.
 func (k *Key) One() bool {
 	return k.Role == RoleAgent && k.Nodes != nil &&
 		(len(k.Nodes) == 0 || len(k.Nodes) == 1 && !strings.Contains(k.Nodes[0], "*"))

@@ -237,7 +237,7 @@ func (c *Cluster) count() {
 	c.counted = n
 }
 
-// planReady says whether the session has a plan that only an event would bring into force while jobs wait.
+// planReady reports whether the session has a plan that only an event would bring into force while jobs wait.
 func (c *Cluster) planReady() bool {
 	if !c.ledger.JobsWait() || len(c.ledger.Events()) > 0 {
 		return false
@@ -246,7 +246,7 @@ func (c *Cluster) planReady() bool {
 	return err == nil && report != nil && report.State == "ready"
 }
 
-// wakeDue says whether the policy of the session wants to decide at a time that has come, while jobs wait.
+// wakeDue reports whether the policy of the session wants to decide at a time that has come, while jobs wait.
 func (c *Cluster) wakeDue() bool {
 	if !c.ledger.JobsWait() || len(c.ledger.Events()) > 0 {
 		return false

@@ -222,7 +222,7 @@ func settle(whole, sum string) error {
 	return nil
 }
 
-// intact says whether a file is the whole of a copy and has its hash.
+// intact reports whether a file is the whole of a copy and has its hash.
 func intact(whole string, at *clusterdoc.CheckpointChunk) bool {
 	info, err := os.Stat(whole)
 	if err != nil || info.Size() != at.Bytes {

@@ -66,7 +66,7 @@ func (c *Cluster) overdue() (names []string) {
 	return names
 }
 
-// leased says whether the processes of an agent may still run.
+// leased reports whether the processes of an agent may still run.
 func (c *Cluster) leased(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -135,7 +135,7 @@ func (ss *Sessions) evict(ctx context.Context, bytes int64, which func(*Session)
 	return false
 }
 
-// busy says whether events of the session wait.
+// busy reports whether events of the session wait.
 func (s *Session) busy() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

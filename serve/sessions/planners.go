@@ -187,7 +187,7 @@ func (ps *planners) wakeLocked() {
 	ps.changed = make(chan struct{})
 }
 
-// state says whether the answer to a question has begun, and whether a goroutine of it
+// state reports whether the answer to a question has begun, and whether a goroutine of it
 // runs.
 func (ps *planners) state(j *planJob) (begun, runs bool) {
 	ps.mu.Lock()

@@ -11,7 +11,7 @@ import (
 // store, so that a backup has both as they were at the same moment: a journal fits the session that it belongs to.
 const JournalPrefix = "cluster-"
 
-// IsJournal says whether a log is the journal of a managed cluster.
+// IsJournal reports whether a log is the journal of a managed cluster.
 func IsJournal(id string) bool { return strings.HasPrefix(id, JournalPrefix) }
 
 // Part shows the logs of one kind of a store.

@@ -17,7 +17,7 @@ type SolveStore interface {
 	// all it also removes the blobs that were begun but never held; the owner of a store
 	// calls it with all once, before the first write.
 	SweepSolves(ctx context.Context, all bool) (more bool, err error)
-	// Durable says whether the store outlives the process.
+	// Durable reports whether the store outlives the process.
 	Durable() bool
 }
 

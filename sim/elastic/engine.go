@@ -226,7 +226,7 @@ func (ee *elasticEngine) split(i int32) error {
 	return nil
 }
 
-// disturbed says whether the job spans nodes and shares one with another job that
+// disturbed reports whether the job spans nodes and shares one with another job that
 // spans nodes.
 func (ee *elasticEngine) disturbed(j *elasticJobState) bool {
 	return len(j.held) > 1 && slices.ContainsFunc(j.held, func(h NodeGPUs) bool { return ee.spanning[h.Node] > 1 })

@@ -115,7 +115,7 @@ func small(cfg PolluxConfig, nodes []int, speeds ...[]float64) *search {
 	return se
 }
 
-// possible says whether a state breaks no rule.
+// possible reports whether a state breaks no rule.
 func possible(se *search, cells []cell) bool {
 	used, spanning := make([]int, len(se.nodes)), make([]int, len(se.nodes))
 	gpus, count := make([]int, len(se.jobs)), make([]int, len(se.jobs))

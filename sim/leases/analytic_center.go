@@ -108,7 +108,7 @@ func (ac *analyticCenter) solve(ctx context.Context, share []float64) error {
 	return nil
 }
 
-// even says whether all products of slack and multiplier are near the measure.
+// even reports whether all products of slack and multiplier are near the measure.
 func (ac *analyticCenter) even(mu float64) bool {
 	for i := range ac.slacks {
 		if q := ac.slacks[i].s * ac.slacks[i].l / (ac.slacks[i].w * mu); math.Abs(q-1) > evenTolerance {

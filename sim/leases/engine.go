@@ -302,7 +302,7 @@ func (le *leaseEngine) endLeases() {
 	}
 }
 
-// over says whether a job of the unit has ended.
+// over reports whether a job of the unit has ended.
 func (le *leaseEngine) over(slot int32) bool {
 	u := &le.units[slot]
 	return le.jobs[u.a].over || u.b != noJob && le.jobs[u.b].over

@@ -84,7 +84,7 @@ func (gg *gavelGandiva) pair(s *State) (alone []int) {
 	return alone
 }
 
-// pays says whether two jobs progress faster by sharing GPUs than by taking turns.
+// pays reports whether two jobs progress faster by sharing GPUs than by taking turns.
 func pays(s *State, a, b int) bool {
 	sum := 0.0
 	for k := range s.Types {

@@ -162,7 +162,7 @@ func (ha *hadar) prune(states []hadarState) []hadarState {
 	return kept
 }
 
-// alike says whether two states use the nodes alike.
+// alike reports whether two states use the nodes alike.
 func (st *hadarState) alike(other *hadarState) bool {
 	return st.free == other.free && slices.EqualFunc(st.levels, other.levels, slices.Equal)
 }
@@ -260,7 +260,7 @@ func (hj *hadarJob) spreadRate(k int) float64 {
 	return hj.view.Rate[k]
 }
 
-// fitsNode says whether a node of a type that the job can use is large enough for the job.
+// fitsNode reports whether a node of a type that the job can use is large enough for the job.
 func (ha *hadar) fitsNode(j *hadarJob) bool {
 	return slices.ContainsFunc(ha.classes, func(c hadarClass) bool {
 		return c.size >= j.view.GPUs && j.view.Rate[c.kind] > 0

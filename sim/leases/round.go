@@ -230,7 +230,7 @@ func (le *leaseEngine) take(k, left int, from []pick) int {
 	return left
 }
 
-// pickedNow says whether a job of the unit has been chosen in this round.
+// pickedNow reports whether a job of the unit has been chosen in this round.
 func (le *leaseEngine) pickedNow(u *unit) bool {
 	return le.jobs[u.a].picked == le.rounds+1 || u.b != noJob && le.jobs[u.b].picked == le.rounds+1
 }

@@ -73,7 +73,7 @@ func (le *leaseEngine) ratesOn(u *unit, kind int, gpus []int32) [2]float64 {
 	return rates
 }
 
-// spread says whether GPUs are on more than one node.
+// spread reports whether GPUs are on more than one node.
 func (le *leaseEngine) spread(gpus []int32) bool {
 	for _, g := range gpus[1:] {
 		if le.nodeOf(g) != le.nodeOf(gpus[0]) {

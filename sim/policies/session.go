@@ -36,9 +36,9 @@ type SessionInfo struct {
 	Sizes policies.Knowledge `json:"sizes" swaggertype:"string" enums:"nothing,estimates,distribution,sizes,future"`
 	// SimulatedSizes is what the policy is told in simulations that tell exact sizes.
 	SimulatedSizes policies.Knowledge `json:"simulated_sizes" swaggertype:"string" enums:"nothing,estimates,distribution,sizes,future"`
-	// Hints says whether the policy goes by estimate_s and class of the jobs.
+	// Hints reports whether the policy goes by estimate_s and class of the jobs.
 	Hints bool `json:"hints"`
-	// Plans says whether the policy follows plans, which a session shows.
+	// Plans reports whether the policy follows plans, which a session shows.
 	Plans      bool                 `json:"plans"`
 	Parameters []policies.Parameter `json:"parameters"`
 } //	@name	Policy

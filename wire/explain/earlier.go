@@ -27,7 +27,7 @@ type Earlier struct {
 // or the statement that no change of this kind was found.
 type Change struct {
 	Kind string `json:"kind" enums:"add_gpu,weight,fewer_rounds"`
-	// Does says whether the job ends in time with this change.
+	// Does reports whether the job ends in time with this change.
 	Does bool `json:"does"`
 	// Finished is false where the search for a lesser change was cut short.
 	Finished bool `json:"finished"`

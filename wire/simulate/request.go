@@ -77,7 +77,7 @@ type Request struct {
 	TimeLimit time.Duration
 	// Labels are the caller's own, and come back with the report.
 	Labels map[string]string
-	// Bound says whether the jobs' weighted JCT is bounded: BoundNever, BoundAuto or BoundAlways.
+	// Bound reports whether the jobs' weighted JCT is bounded: BoundNever, BoundAuto or BoundAlways.
 	Bound string
 }
 

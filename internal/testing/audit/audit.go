@@ -153,7 +153,7 @@ func (c *checker) register(r *record) {
 	}
 }
 
-// mayRun says whether the task is known to run on the agent, or could have been ordered there last.
+// mayRun reports whether the task is known to run on the agent, or could have been ordered there last.
 func (c *checker) mayRun(h *taskReport, name string) bool {
 	j := c.jobs[h.Job]
 	if j == nil {

@@ -112,7 +112,7 @@ func drawFields(r *rand.Rand, pick func(name string) bool) (*hare.Instance, []st
 	return inst, names
 }
 
-// fits says whether a schedule is soon found.
+// fits reports whether a schedule is soon found.
 func fits(inst *hare.Instance) bool {
 	_, plan, _ := Reading{}.search(inst, 300, true)
 	return plan != nil

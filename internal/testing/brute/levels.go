@@ -91,7 +91,7 @@ func SyncUs(inst *hare.Instance, p hare.Profile, spread string) int64 {
 	return p.SyncUs
 }
 
-// Within says whether a round of a spread is no more spread than its job allows.
+// Within reports whether a round of a spread is no more spread than its job allows.
 func Within(inst *hare.Instance, job *hare.Job, spread string) bool {
 	return job.Within == "" || rank(inst, spread) <= rank(inst, job.Within)
 }

@@ -68,7 +68,7 @@ func (s *places) earliest(j int, shape *hare.Shape, counts, setups []int64, from
 	return t, true
 }
 
-// quotaFits says whether a quota suffices for a unit at t, and otherwise when the next holding
+// quotaFits reports whether a quota suffices for a unit at t, and otherwise when the next holding
 // ends.
 func (s *places) quotaFits(q *hare.Quota, job *hare.Job, shape *hare.Shape, counts []int64, t int64) (next int64,
 	ok bool) {

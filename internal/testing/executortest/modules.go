@@ -97,7 +97,7 @@ func (g *Gate) Open() {
 	}
 }
 
-// Reached says whether the job has come to the gate: what it saves of the rounds before is saved then, which may be
+// Reached reports whether the job has come to the gate: what it saves of the rounds before is saved then, which may be
 // fewer than all.
 func (g *Gate) Reached() bool {
 	_, err := os.Stat(g.file + ".reached")

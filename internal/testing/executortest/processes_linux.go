@@ -21,7 +21,7 @@ type Process struct {
 
 func (p *Process) dir() string { return filepath.Join("/proc", strconv.Itoa(p.PID)) }
 
-// HasWord says whether an argument of the process begins with a word.
+// HasWord reports whether an argument of the process begins with a word.
 func (p *Process) HasWord(word string) bool {
 	return bytes.Contains(append([]byte{0}, p.arguments...), []byte("\x00"+word))
 }
@@ -29,7 +29,7 @@ func (p *Process) HasWord(word string) bool {
 // Arguments are the arguments of the process, with the name of the program.
 func (p *Process) Arguments() string { return strings.ReplaceAll(string(p.arguments), "\x00", " ") }
 
-// KeepsIn says whether the process belongs to a job with such a directory for its checkpoints.
+// KeepsIn reports whether the process belongs to a job with such a directory for its checkpoints.
 func (p *Process) KeepsIn(checkpoints string) bool {
 	environment, _ := os.ReadFile(filepath.Join(p.dir(), "environ"))
 	at := []byte("\x00HARE_CHECKPOINT_DIR=" + checkpoints)
@@ -37,7 +37,7 @@ func (p *Process) KeepsIn(checkpoints string) bool {
 	return found && len(after) > 0 && (after[0] == 0 || after[0] == '/')
 }
 
-// IsIn says whether the process works in a directory or below.
+// IsIn reports whether the process works in a directory or below.
 func (p *Process) IsIn(dir string) bool {
 	at, err := os.Readlink(filepath.Join(p.dir(), "cwd"))
 	return err == nil && (at == dir || strings.HasPrefix(at, dir+"/"))

@@ -122,7 +122,7 @@ func (l *Ledger) forget(a *agent, i int) {
 	}
 }
 
-// ends says whether a task of an attempt was told to end.
+// ends reports whether a task of an attempt was told to end.
 func (at *attempt) ends(j *job, k int) bool {
 	if j.relaxed && k > 0 {
 		i, found := at.find(k)
@@ -165,7 +165,7 @@ func (l *Ledger) eachTask(a *agent, f func(j *job, at *attempt, k int)) {
 	}
 }
 
-// narrow says whether a job that may run on every type arrived before a type was known.
+// narrow reports whether a job that may run on every type arrived before a type was known.
 func (l *Ledger) narrow(j *job) bool { return len(j.spec.On) == 0 && j.knows < len(l.types) }
 
 // widen lets waiting jobs know a new type. The session learns it by a new arrival.

@@ -45,7 +45,7 @@ func (l *Ledger) parted(j *job, at *attempt, r *clusterdoc.TaskReport) (what str
 		!slices.ContainsFunc(j.apart, func(p pair) bool { return l.recent(&p) && !slices.ContainsFunc(away, p.has) })
 }
 
-// recent says whether a pair still counts.
+// recent reports whether a pair still counts.
 func (l *Ledger) recent(p *pair) bool { return l.nowUs-p.atUs < maxPinUs }
 
 // away are the nodes that a job keeps away from, sorted, so that it has none of the pairs of the last minutes. Of each
@@ -81,7 +81,7 @@ func (l *Ledger) away(j *job) (names []string) {
 	return names
 }
 
-// enough says whether there is room for all tasks of a job without some nodes.
+// enough reports whether there is room for all tasks of a job without some nodes.
 func (l *Ledger) enough(j *job, away []string) bool {
 	room := map[string]int{} // by type
 	for _, a := range l.agents {

@@ -53,7 +53,7 @@ func number(id string) int {
 
 func jobID(n int) string { return "j" + strconv.Itoa(n) }
 
-// has says whether the job at a place has ended and is here.
+// has reports whether the job at a place has ended and is here.
 func (a *archive) has(at int) bool { return at >= 0 && at < len(a.jobs) && a.jobs[at].state != 0 }
 
 func (a *archive) state(at int) clusterdoc.JobState { return finalStates[a.jobs[at].state-1] }

@@ -262,10 +262,10 @@ func checkEnv(es *hare.InvalidErrors, j *clusterdoc.NewJob) {
 const typeRemedy = "a GPU type has 1 to 100 bytes without characters that control a terminal or the direction of " +
 	"text, such as V100"
 
-// typeName says whether a text may be the name of a GPU type.
+// typeName reports whether a text may be the name of a GPU type.
 func typeName(t string) bool { return t != "" && len(t) <= maxTypeBytes && !misleads(t) }
 
-// misleads says whether a text shows something else than it is, or does something, where it is printed: it is not
+// misleads reports whether a text shows something else than it is, or does something, where it is printed: it is not
 // UTF-8, or has control characters, or those that change the direction of text or break lines.
 func misleads(text string) bool {
 	return !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
@@ -396,7 +396,7 @@ func (l *Ledger) Registrable(r *clusterdoc.Registration, alive func(name string)
 	return nil
 }
 
-// sharesAttempts says whether an attempt that has a device of the agent has tasks elsewhere that are not final.
+// sharesAttempts reports whether an attempt that has a device of the agent has tasks elsewhere that are not final.
 func (l *Ledger) sharesAttempts(a *agent) bool {
 	for i := range a.devices {
 		if j := a.devices[i].job; j != nil && !j.relaxed && slices.ContainsFunc(j.live.tasks, func(t task) bool {

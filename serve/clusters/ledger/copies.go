@@ -4,8 +4,9 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// MayCopy says whether an agent may bring the checkpoint of an attempt of a job, or get the copy for it: the agent has
-// the program of rank 0 of the attempt, which goes on. copy is the copy that the server has; nil where it has none.
+// MayCopy reports whether an agent may bring the checkpoint of an attempt of a job, or get the copy for it: the agent
+// has the program of rank 0 of the attempt, which goes on. copy is the copy that the server has; nil where it has
+// none.
 func (l *Ledger) MayCopy(agent, job string, attempt int64) (copy *clusterdoc.CheckpointCopy, ok bool) {
 	j := l.jobs[job]
 	if j == nil || j.live == nil || j.live.number != attempt || !j.mayCopy() {
@@ -15,7 +16,7 @@ func (l *Ledger) MayCopy(agent, job string, attempt int64) (copy *clusterdoc.Che
 	return j.copy, t.agent.Name == agent && !t.final()
 }
 
-// mayCopy says whether the server keeps a copy of the job's checkpoint: of round jobs whose nodes share nothing.
+// mayCopy reports whether the server keeps a copy of the job's checkpoint: of round jobs whose nodes share nothing.
 func (j *job) mayCopy() bool { return j.spec.Module != "" && j.spec.CheckpointDirectory == "" }
 
 // Copies are the copies that the server must have, of jobs that have not ended.

@@ -196,7 +196,7 @@ func (l *Ledger) Changed() []string {
 	return names
 }
 
-// HasTask says whether a job had the task in the attempt, and on which agent.
+// HasTask reports whether a job had the task in the attempt, and on which agent.
 func (l *Ledger) HasTask(id clusterdoc.TaskID) (agent string, ok bool) {
 	j := l.find(id.Job)
 	if j == nil || id.Attempt < 1 || id.Attempt > int64(len(j.attempts)) {
@@ -212,20 +212,20 @@ func (l *Ledger) HasTask(id clusterdoc.TaskID) (agent string, ok bool) {
 	return at.tasks[id.Task].agent.Name, true
 }
 
-// Final says whether a job has ended.
+// Final reports whether a job has ended.
 func (l *Ledger) Final(id string) bool {
 	j := l.jobs[id]
 	return j != nil && j.state.Final() || j == nil && l.past.has(number(id)-1)
 }
 
-// Gone says whether a job has ended, or never was one of the cluster.
+// Gone reports whether a job has ended, or never was one of the cluster.
 func (l *Ledger) Gone(id string) bool {
 	j := l.jobs[id]
 	return j == nil || j.state.Final()
 }
 
-// InSession says whether the session knows the job and has not started it, or has given no GPU to the round that comes
-// next.
+// InSession reports whether the session knows the job and has not started it, or has given no GPU to the round that
+// comes next.
 func (l *Ledger) InSession(id string) bool {
 	j := l.jobs[id]
 	return j != nil && j.arrived && (j.live == nil || j.relaxed && len(j.live.out) == 0)
@@ -244,7 +244,7 @@ func instantOrNil(us int64) *time.Time {
 // NextJob is the ID of the job that is submitted next.
 func (l *Ledger) NextJob() string { return jobID(len(l.byTime) + 1) }
 
-// JobsWait says whether a job may wait that the session knows: of relaxed round jobs also one that runs.
+// JobsWait reports whether a job may wait that the session knows: of relaxed round jobs also one that runs.
 func (l *Ledger) JobsWait() bool {
 	for _, a := range l.agents {
 		if len(a.homes) > 0 {
@@ -335,7 +335,7 @@ func (l *Ledger) outOfService(j *job) string {
 	return ": " + strings.Join(why, ", ")
 }
 
-// Closed says whether the attempt of a task has ended.
+// Closed reports whether the attempt of a task has ended.
 func (l *Ledger) Closed(id clusterdoc.TaskID) bool {
 	j := l.jobs[id.Job]
 	if j == nil && l.past.has(number(id.Job)-1) {

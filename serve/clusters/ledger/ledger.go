@@ -178,7 +178,7 @@ type device struct {
 	job       *job // whose live attempt holds the device
 }
 
-// wanted says whether new work may start there.
+// wanted reports whether new work may start there.
 func (a *agent) wanted(i int) bool { return !a.lost && !a.draining && a.devices[i].fault == "" }
 
 func (a *agent) gpu(i int) string { return a.Name + "/" + strconv.Itoa(i) }
@@ -434,7 +434,7 @@ func (l *Ledger) reconcileAll(a *agent) {
 	}
 }
 
-// twice says whether a type stands in two places of a sorted list.
+// twice reports whether a type stands in two places of a sorted list.
 func twice(gpus []hare.TypeCount) bool {
 	for i := range gpus[1:] {
 		if gpus[i].Type == gpus[i+1].Type {

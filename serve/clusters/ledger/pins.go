@@ -112,12 +112,12 @@ func (j *job) mayRunOn(gpuType string) bool {
 	return ok || len(j.spec.On) == 0
 }
 
-// PinsEnd says whether a job has waited long enough for the nodes that have its checkpoint.
+// PinsEnd reports whether a job has waited long enough for the nodes that have its checkpoint.
 func (l *Ledger) PinsEnd(nowUs int64) bool {
 	return slices.ContainsFunc(l.pins, func(j *job) bool { return l.pinEnds(j, nowUs) })
 }
 
-// pinEnds says whether a job that waits goes to any node from now on.
+// pinEnds reports whether a job that waits goes to any node from now on.
 func (l *Ledger) pinEnds(j *job, nowUs int64) bool {
 	return j.pin != nil && j.live == nil && !j.state.Final() && (nowUs >= j.pin.untilUs ||
 		len(j.pin.nodes) > 0 && l.reach(j) == nil || len(j.pin.away) > 0 && !l.enough(j, j.pin.away))

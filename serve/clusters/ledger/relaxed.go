@@ -33,10 +33,10 @@ type compute struct {
 	gone     bool                 // the session does not count on the task any more
 }
 
-// Shares says whether a round job shares GPUs with other jobs round by round.
+// Shares reports whether a round job shares GPUs with other jobs round by round.
 func Shares(spec *clusterdoc.NewJob) bool { return spec.Module != "" && spec.Sync == SyncRelaxed }
 
-// pretends says whether pretended devices play the tasks of a job.
+// pretends reports whether pretended devices play the tasks of a job.
 func pretends(spec *clusterdoc.NewJob) bool {
 	for _, s := range spec.On {
 		if s > 0 {

@@ -54,7 +54,7 @@ func SumSecrets(env map[string]string, salt string) string {
 	return salt + "." + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Submitted says whether the job of an ID was submitted as one of the given forms.
+// Submitted reports whether the job of an ID was submitted as one of the given forms.
 func (l *Ledger) Submitted(id string, forms ...clusterdoc.NewJob) bool {
 	j := l.find(id)
 	if j == nil {

@@ -161,7 +161,7 @@ func (s *Store) Damage(ctx context.Context) error {
 	}
 }
 
-// inspected says whether all pages were checked, and with which outcome.
+// inspected reports whether all pages were checked, and with which outcome.
 func (s *Store) inspected() (bool, error) {
 	select {
 	case <-s.checked:

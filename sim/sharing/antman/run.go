@@ -65,7 +65,7 @@ func newRun(cluster Cluster, jobs []Job, cfg Config) *run {
 	return r
 }
 
-// owns says whether a job has GPUs for itself.
+// owns reports whether a job has GPUs for itself.
 func (r *run) owns(i int) bool { return !r.jobs[i].Opportunistic || r.cfg.Sharing == Exclusive }
 
 func (r *run) arrive() {
@@ -193,7 +193,7 @@ func (r *run) ownOf(i, gpuType int) []int {
 	return nil
 }
 
-// hasMemory says whether a guaranteed job finds its memory on a GPU. Opportunistic jobs make
+// hasMemory reports whether a guaranteed job finds its memory on a GPU. Opportunistic jobs make
 // room under Managed; otherwise nothing moves.
 func (r *run) hasMemory(g, i int) bool {
 	if r.cfg.Sharing != Unmanaged {
@@ -325,7 +325,7 @@ func (r *run) throttledRate(i, g int) float64 {
 	return rate
 }
 
-// throttles says whether the coordinator of a GPU has jobs to measure.
+// throttles reports whether the coordinator of a GPU has jobs to measure.
 func (r *run) throttles(g int) bool {
 	s := &r.gpus[g]
 	return r.cfg.Sharing == Throttled && s.guaranteed != none && len(s.opportunistic) > 0
