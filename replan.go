@@ -61,7 +61,7 @@ func (rp *Replan) WholeCost(objective string, part Amount) Amount {
 // WholeBound returns a bound on what the whole instance costs under plans that keep the started
 // work, where the rest has a bound. There is none where the rest has setups or jobs that may change
 // their shape: plans of the whole may then go on with GPUs and shapes that were in use before the
-// planning instant, which the rest must set up, or wait for, anew.
+// planning instant, which the rest must set up, or wait for, again.
 func (rp *Replan) WholeBound(objective string, bound Amount) (whole Amount, ok bool) {
 	if rp.Stated != nil && rp.Stated.WholeBound == nil || rp.Stated == nil && rp.Rest.beginsAnew() {
 		return whole, false

@@ -166,7 +166,7 @@ func (s *server) receive(w http.ResponseWriter, r *http.Request, limit int64) (b
 	defer func() {
 		up.end()
 		if errors.Is(err, errSlow) || errors.Is(err, errUploads) {
-			_ = r.Body.Close() // before the deadline is set anew: else net/http waits for the rest
+			_ = r.Body.Close() // before the deadline is set again: else net/http waits for the rest
 		}
 		if err == nil {
 			in.arrived = time.Now()

@@ -83,12 +83,12 @@ func TestRoundJobGoesOnFromTheCopy(t *testing.T) {
 			executortest.ExpectLoop(t, l.checkpoints("c", id), n, 3)
 		}
 		if out := output(t, l.server, id, 2, "stdout"); !strings.Contains(out, "goes on from the checkpoint behind ") {
-			t.Errorf("the second attempt began anew: %s", out)
+			t.Errorf("the second attempt began again: %s", out)
 		}
 	}
 }
 
-// A copy that is damaged is not used: the job begins anew, and says so, and the next copy takes its place.
+// A copy that is damaged is not used: the job begins again, and says so, and the next copy takes its place.
 func TestDamagedCopyIsRefused(t *testing.T) {
 	dir, env := moduleFolder(t)
 	g := executortest.NewGate(t, env, 20)
@@ -150,7 +150,7 @@ func (s *spoiler) PutCheckpoint(ctx context.Context, cluster, agent string, at *
 	return s.server.PutCheckpoint(ctx, cluster, agent, &bad, piece)
 }
 
-// A copy that was damaged before it was brought does not fail the job, which begins anew.
+// A copy that was damaged before it was brought does not fail the job, which begins again.
 func TestCopyOfDamagedCheckpoint(t *testing.T) {
 	dir, env := moduleFolder(t)
 	g := executortest.NewGate(t, env, 20)

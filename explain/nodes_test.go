@@ -50,7 +50,7 @@ func nodesInstance(seed uint64) *hare.Instance {
 	return inst
 }
 
-// causeOnNodes is cause where nodes matter, read from the schedule anew: the tasks that find
+// causeOnNodes is cause where nodes matter, read from the schedule again: the tasks that find
 // room on each node at t, by what is free there for as long as a task needs it.
 func (n *naive) causeOnNodes(j *hare.Job, types []hare.Profile, t int64) string {
 	tasks := j.Tasks

@@ -27,7 +27,7 @@ func HasPrices(res *hare.Result) bool {
 }
 
 // PricesOf reads the prices of a result's certificate, and computes the bound
-// with one more GPU of each type anew, until ctx ends. Without prices the error
+// with one more GPU of each type again, until ctx ends. Without prices the error
 // is ErrNoPrices.
 func PricesOf(ctx context.Context, inst *hare.Instance, res *hare.Result) (*explaindoc.Prices, error) {
 	if !HasPrices(res) {

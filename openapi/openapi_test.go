@@ -21,7 +21,7 @@ import (
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
-var update = flag.Bool("update", false, "write openapi.json and openapi.yaml anew")
+var update = flag.Bool("update", false, "write openapi.json and openapi.yaml again")
 
 // swag generates the specification from comments; version 2 writes OpenAPI 3.1.
 const swag = "github.com/swaggo/swag/v2/cmd/swag@v2.0.0-rc5"
@@ -155,7 +155,7 @@ func decode(t *testing.T, raw []byte) map[string]any {
 }
 
 // TestNoDrift compares the committed specification with the comments of the
-// handlers and the types of the documents. To write the specification anew: go test
+// handlers and the types of the documents. To write the specification again: go test
 // ./openapi -update.
 func TestNoDrift(t *testing.T) {
 	spec, forms := generate(t)

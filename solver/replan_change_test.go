@@ -101,7 +101,7 @@ func TestLostRoundThatIsNoLongerAsked(t *testing.T) {
 	}
 }
 
-// A job whose setup has begun is set up anew, and a job with shapes keeps one, also where moves have a price.
+// A job whose setup has begun is set up again, and a job with shapes keeps one, also where moves have a price.
 func TestStabilityWithSetupsAndShapes(t *testing.T) {
 	for _, job := range []string{
 		`{"id": "setup", "tasks": 2, "on": {"V100": {"compute_s": 3, "switch_s": 1}}}`,

@@ -206,7 +206,7 @@ func (dr *deriver) leave() {
 			j.NormaliseShapes()
 		}
 		if j.Progress = left.progress; !dr.placed {
-			// Rounds are counted anew.
+			// Rounds are counted again.
 			j.Progress = nil
 			j.Rounds -= left.done
 			left.shift = left.done

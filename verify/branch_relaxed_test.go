@@ -28,7 +28,7 @@ func randomRelaxed(r *rand.Rand) *hare.Instance {
 }
 
 // climbLeaf draws so many leaves, since random prices prove little: each changes the prices of the best one so far,
-// but every fresh-th is drawn anew. It returns the greatest value.
+// but every fresh-th is drawn again. It returns the greatest value.
 func climbLeaf(r *rand.Rand, inst *hare.Instance, steps, fresh int, value func(*hare.Certificate) float64) float64 {
 	var best *hare.Certificate
 	greatest := math.Inf(-1)

@@ -3907,8 +3907,8 @@ def check_constant(res, rest, faults):
     least = 0
     if rest.whole.objective == "makespan":
         least = 10**6 * max([end for _, _, end in rest.started], default=0)
-    anew = any(j.reshape is not None or any(s.switches() for s in j.shapes) for j in rest.inst.jobs)
-    if said["whole_bound"] is not None and anew:
+    again = any(j.reshape is not None or any(s.switches() for s in j.shapes) for j in rest.inst.jobs)
+    if said["whole_bound"] is not None and again:
         faults.add("value", "replan.whole_bound is stated, and plans of the whole may save setups, or keep a shape")
     for name, of, less_, constraint in (
         ("whole_value", res.value, -rest.constant, "value"),

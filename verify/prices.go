@@ -38,7 +38,7 @@ func NewPrices(c *hare.Certificate) (*Prices, error) {
 
 // Bound returns the bound that the prices prove for inst. The function Bound returns the
 // same for a certificate with these prices. Prices of types that inst lacks are left out,
-// and types of inst without prices are free. The price of capacity is always computed anew.
+// and types of inst without prices are free. The price of capacity is always computed again.
 // The φ of a job is computed unless the φ of an equal job on the same types is kept. The
 // number of GPUs of a type matters only up to the number of the job's tasks (docs/inside/design.md,
 // section 2.2).

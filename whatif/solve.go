@@ -28,7 +28,7 @@ type known struct {
 }
 
 // boundAll bounds every scenario and answers the scenarios that fail or are pruned.
-// The bounds hold one slot of the engine, which boundAll acquires anew for each
+// The bounds hold one slot of the engine, which boundAll acquires again for each
 // scenario.
 func (w *whatIf) boundAll(ctx context.Context) error {
 	all := make([]known, len(w.req.Scenarios))

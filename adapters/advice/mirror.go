@@ -235,7 +235,7 @@ func (m *mirror) changeNodes(b *batch, nodes map[string]*Node) {
 	for _, name := range slices.Sorted(maps.Keys(m.Nodes)) {
 		if n := nodes[name]; n == nil || nodeText(n) != m.Nodes[name] {
 			b.add(hare.Event{Type: hare.EventNodeLeft, Change: &hare.Change{Node: &hare.Node{Name: name}}})
-			// The tasks that it had are lost; jobs that run there are told anew.
+			// The tasks that it had are lost; jobs that run there are told again.
 			for _, t := range m.Jobs {
 				if slices.ContainsFunc(t.GPUs, func(gpus []string) bool { return strings.HasPrefix(gpus[0], name+"/") }) {
 					t.GPUs, t.Started, t.Spec = nil, false, ""

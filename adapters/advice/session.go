@@ -169,7 +169,7 @@ func (s *Session) save() error {
 }
 
 // Resume takes up what an earlier process saved; without it, or where it cannot be read, a session
-// begins anew, since the cluster tells everything again.
+// begins again, since the cluster tells everything again.
 func (s *Session) Resume() {
 	if s.StateFile == "" {
 		return

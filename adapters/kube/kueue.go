@@ -300,7 +300,7 @@ func (w *workload) job(owner *job) job {
 		}
 	}
 	if ours := w.selectors(); ours != nil && !is(w.Status.Conditions, "QuotaReserved") {
-		// The plan may choose anew: what the helper chose before does not bind it.
+		// The plan may choose again: what the helper chose before does not bind it.
 		spec := &j.Spec.Template.Spec
 		spec.NodeSelector = maps.Clone(spec.NodeSelector)
 		maps.DeleteFunc(spec.NodeSelector, func(name, _ string) bool { return slices.Contains(ours, name) })

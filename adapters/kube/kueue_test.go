@@ -439,7 +439,7 @@ func TestFalling(t *testing.T) {
 			t.Fatalf("%v becomes %v with %d changes, %d would do", before, got, changed, least)
 		}
 	}
-	// Where no room is left below, all are numbered anew.
+	// Where no room is left below, all are numbered again.
 	if got := falling([]int64{leastPriority, leastPriority, leastPriority}); got[2] < leastPriority {
 		t.Errorf("without room: %v", got)
 	}

@@ -62,7 +62,7 @@ type view struct {
 	used    map[string]amount
 	usedUs  int64
 	byID    map[string]*node
-	// dead are the IDs of nodes that Ray says are dead, and that never come back: a node that starts anew has
+	// dead are the IDs of nodes that Ray says are dead, and that never come back: a node that starts again has
 	// another ID.
 	dead map[string]bool
 	// report has the values that could not be read.

@@ -157,7 +157,7 @@ func (j *Journal) Update(ctx context.Context, epoch int64, now time.Time,
 }
 
 // Compact leaves out of the journal, where it is long, the jobs that ended before a time. The file is
-// replaced as a whole, and processes that read it begin anew.
+// replaced as a whole, and processes that read it begin again.
 func (j *Journal) Compact(ctx context.Context, epoch, beforeUs int64, now time.Time) error {
 	if j.offset < j.compact {
 		return nil

@@ -10,14 +10,14 @@ type place struct {
 	high   int64
 }
 
-// spacing is the distance between the priorities of neighbours that are written anew, so that a
+// spacing is the distance between the priorities of neighbours that are written again, so that a
 // job that comes later finds room between them.
 const spacing = 16
 
 // offsets returns offsets so that the priorities base + offset fall strictly along the order, where
 // the limits allow this, and changes few of them: the longest subsequence of places whose
 // priorities fall already keeps its offsets, and the others are put between. Where they find no
-// room, all are made anew, as small as they can be. It takes O(n log n).
+// room, all are made again, as small as they can be. It takes O(n log n).
 func offsets(order []place) []int64 {
 	out := make([]int64, len(order))
 	kept := longestFalling(order)
@@ -72,7 +72,7 @@ func fill(order []place, out []int64, above, below int64, haveAbove, haveBelow b
 	return true
 }
 
-// fresh makes all offsets anew. Where offsets may be positive, the last place gets its least
+// fresh makes all offsets again. Where offsets may be positive, the last place gets its least
 // offset and each place before it the least one that puts it above the next; otherwise the first
 // place gets its greatest.
 func fresh(order []place) []int64 {

@@ -15,7 +15,7 @@ func samplingWith(name string, cfg policies.SamplingConfig) Scheme {
 var placements = Info{
 	Name:  "placement",
 	Title: "Sampling-based placement online, and what each choice is worth",
-	Text: "The relaxed jobs and the gangs of sync. sampling divides the GPUs anew at each arrival, end of a job " +
+	Text: "The relaxed jobs and the gangs of sync. sampling divides the GPUs again at each arrival, end of a job " +
 		"and change of the GPUs. Each further line changes one choice that the paper leaves open: how many " +
 		"categories are drawn, how, whether half of them are skipped, what a GPU is worth to a job, whether GPUs " +
 		"that are left over idle, and whether relaxed jobs wait for GPUs for all tasks of a round.",

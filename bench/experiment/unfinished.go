@@ -111,7 +111,7 @@ func (u *unfinished) read(want *settingsLine, runs []measured) (int64, error) {
 		} else {
 			var r endedRun
 			if err := json.Unmarshal(text, &r); err != nil {
-				return 0, fmt.Errorf("%s:%d: %w: remove the file to begin anew", u.file.Name(), line, err)
+				return 0, fmt.Errorf("%s:%d: %w: remove the file to begin again", u.file.Name(), line, err)
 			}
 			if i, ok := number[key{r.Group, r.Row, r.Seed}]; ok {
 				u.runs[i] = &r

@@ -231,7 +231,7 @@ func sessionsCheck(ctx context.Context, dir string) check {
 // there are none.
 func checkpointsCheck(dir string) (k check, ok bool) {
 	k = check{name: "checkpoints", remedy: "remove the file: the agent of the job brings another copy; where the node " +
-		"is lost, the job begins anew"}
+		"is lost, the job begins again"}
 	files, err := filepath.Glob(filepath.Join(dir, "checkpoints", "*", "*", "*"))
 	if err != nil || len(files) == 0 {
 		return k, false

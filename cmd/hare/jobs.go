@@ -42,7 +42,7 @@ func jobsCommand() *cobra.Command {
 how it ended. With an ID it shows one job: each of its attempts with nodes, GPUs, exit
 codes, and the line that says why it waits or failed.
 
-On a terminal the table is drawn anew each second, until Ctrl-C or until nothing changes
+On a terminal the table is drawn again each second, until Ctrl-C or until nothing changes
 any more; --once, a pipe and --json print it once.
 
 Of more than 1,000 jobs, those that have not ended are shown; --state names others.

@@ -42,7 +42,7 @@ func (k *killed) relaxedJobs(rounds int64, first map[string]string) (jobs []*clu
 	return jobs
 }
 
-// look asks for the jobs anew, and says whether all have ended.
+// look asks for the jobs again, and says whether all have ended.
 func (k *killed) look(jobs []*clusterdoc.Job) (final bool) {
 	k.t.Helper()
 	final = true

@@ -5,7 +5,7 @@
 //
 // An agent starts the process beside a runner, as it starts a task, so that it ends when the agent's lease runs out.
 // The directory of the process has pool.json (what the devices are; by the agent) and socket, where the agent asks. An
-// agent that is killed and started again connects anew, and is told what goes on and what has ended meanwhile.
+// agent that is killed and started again connects again, and is told what goes on and what has ended meanwhile.
 package pool
 
 import (

@@ -203,7 +203,7 @@ func TestTasksGoHome(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// An agent that connects anew is told all.
+	// An agent that connects again is told all.
 	b.client.Close()
 	b.reports = map[clusterdoc.TaskID]*clusterdoc.TaskReport{}
 	b.connect()

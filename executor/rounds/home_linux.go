@@ -18,7 +18,7 @@ import (
 const (
 	// greeting is how long a connection may take until its hello.
 	greeting = 10 * time.Second
-	// farewell is how long a node that was told of the end, whose connection ended then, may take to connect anew. One
+	// farewell is how long a node that was told of the end, whose connection ended then, may take to connect again. One
 	// that has not heard it does so at once, and one that has is gone.
 	farewell = 10 * time.Second
 	// maxBroken is how often in a row a connection may end at one request.
@@ -149,7 +149,7 @@ func (h *home) greet(conn net.Conn, settings *tls.Config) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.link != nil {
-		p.link.End(errors.New("it has connected anew"))
+		p.link.End(errors.New("it has connected again"))
 	} else {
 		p.round = f.Round
 	}

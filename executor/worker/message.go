@@ -80,7 +80,7 @@ type Message struct {
 	ComputeS float64  `json:"compute_s,omitzero"`
 
 	// Kind of a fault is "module" (the user's code), "oom" (out of memory) or "device" (the
-	// device failed, and the worker must be started anew).
+	// device failed, and the worker must be started again).
 	Kind           string `json:"kind,omitzero"`
 	Reason         string `json:"reason,omitzero"`
 	FootprintBytes int64  `json:"footprint_bytes,omitzero"`

@@ -354,7 +354,7 @@ func BenchmarkEmptyTask(b *testing.B) {
 		i++
 	}
 	if i > 1<<16 {
-		b.Fatal("tasks were not computed anew: give -benchtime 50000x")
+		b.Fatal("tasks were not computed again: give -benchtime 50000x")
 	}
 	report(b, times)
 }

@@ -205,10 +205,10 @@ func (r *Report) fair() []string {
 func (r *Report) intervals() string {
 	days := r.Saved.Completion.Days
 	if days < leastDays {
-		return fmt.Sprintf("There are no intervals: they come from drawing days anew, and the window has %s with "+
+		return fmt.Sprintf("There are no intervals: they come from drawing days again, and the window has %s with "+
 			"submissions, of %d that are needed. Read more days.", words.Count(days, "day"), leastDays)
 	}
-	return fmt.Sprintf("The intervals come from drawing the %d days with submissions anew, with replacement (seed %d). "+
+	return fmt.Sprintf("The intervals come from drawing the %d days with submissions again, with replacement (seed %d). "+
 		"Days follow each other, and what waits in the evening waits in the morning, so the intervals are too narrow "+
 		"rather than too wide.", days, r.Seed)
 }

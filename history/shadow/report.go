@@ -137,7 +137,7 @@ type Saving struct {
 	Wait       Interval `json:"wait"`
 }
 
-// Interval is a figure with the 95 % interval of drawing the days anew; Low and High are null where
+// Interval is a figure with the 95 % interval of drawing the days again; Low and High are null where
 // the window has fewer than three days with jobs, and Value is null where it has no meaning.
 type Interval struct {
 	Value *float64 `json:"value"`
@@ -361,7 +361,7 @@ func typesOf(o *outcome, kinds map[string]string, i int) string {
 }
 
 // saving is what one schedule saves against another, with intervals by drawing the days of
-// submission anew, with replacement.
+// submission again, with replacement.
 func (cp *comparison) saving(before, after *outcome) Saving {
 	type sums struct{ before, after, waitBefore, waitAfter float64 }
 	const day = 86400 * int64(1e6)

@@ -33,7 +33,7 @@ type Config struct {
 	Splits bool
 	// Seed is the seed of the intervals.
 	Seed uint64
-	// Draws is how often the days are drawn anew for the intervals; zero means 2,000.
+	// Draws is how often the days are drawn again for the intervals; zero means 2,000.
 	Draws int
 	// Version is the version of Hare; empty means "dev".
 	Version string

@@ -183,7 +183,7 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// TestIntervals checks that days drawn anew give an interval around the figure, and the same twice.
+// TestIntervals checks that days drawn again give an interval around the figure, and the same twice.
 func TestIntervals(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("id,submit,start,end,gpus,nodes,limit\n")

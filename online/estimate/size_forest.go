@@ -15,7 +15,7 @@ const (
 
 // SizeForest predicts sizes of jobs by a random forest of the last jobs that ended. Its columns are the
 // labels of a job, such as user and name, the numbers that the caller gives of it, and the mean logarithm of
-// the sizes of the jobs with the same labels that ended before. The forest is grown anew when a quarter more
+// the sizes of the jobs with the same labels that ended before. The forest is grown again when a quarter more
 // jobs have ended. A job none of whose labels is in the forest gets the median of all; so does one without
 // labels. The zero value knows nothing.
 //

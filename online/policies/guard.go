@@ -363,7 +363,7 @@ func (l *ListScheduler) guardedSnapshot(j *JobState) *guardedSnapshot {
 }
 
 // restoreGuard takes the state of the guard once jobs and GPUs are there; false says that
-// the snapshot contradicts itself. A snapshot of a version without a guard begins anew: all
+// the snapshot contradicts itself. A snapshot of a version without a guard begins again: all
 // that jobs have missed is forgotten.
 func (l *ListScheduler) restoreGuard(s *schedulerSnapshot) bool {
 	if !l.guards() {

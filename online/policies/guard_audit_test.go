@@ -211,7 +211,7 @@ func (ga *guardAudit) event(e *hare.Event) {
 	}
 }
 
-// resized begins the waits of jobs that are due anew: theorem 1 counts from the last change.
+// resized begins the waits of jobs that are due again: theorem 1 counts from the last change.
 func (ga *guardAudit) resized() {
 	for _, j := range ga.order {
 		if j.dueUs >= 0 {

@@ -46,7 +46,7 @@ type slowdownLimit struct {
 	next   int
 	sorted []int64
 	// backlogUs is how long the work that is there takes, by the jobs at the time of the last
-	// count and those that have arrived since. Many changes since then make it be counted anew.
+	// count and those that have arrived since. Many changes since then make it be counted again.
 	backlogUs int64
 	changes   int64
 

@@ -139,7 +139,7 @@ func (l *ListScheduler) setSpeeds(j *JobState) {
 	}
 }
 
-// remakeModes makes a job's modes anew because there is another type.
+// remakeModes makes a job's modes again because there is another type.
 func (l *ListScheduler) remakeModes(j *JobState) {
 	ls := l.rule.speeds
 	if ls == nil {
@@ -168,7 +168,7 @@ func (ls *learnedSpeeds) arrived(l *ListScheduler, j *JobState) {
 	l.setSpeeds(j)
 }
 
-// countedFrom makes the beliefs of all jobs anew whenever twice as many jobs are known as at
+// countedFrom makes the beliefs of all jobs again whenever twice as many jobs are known as at
 // the last time. Before, as many were known as it is told.
 func (ls *learnedSpeeds) countedFrom(l *ListScheduler, before int64) {
 	if ls.jobs == before || ls.jobs&(ls.jobs-1) != 0 {

@@ -55,7 +55,7 @@ func (l *ListScheduler) arriveWithLevels(j *JobState) {
 	}
 }
 
-// expectSpreads finds the expected times of all jobs anew after a change of what is in service. It takes
+// expectSpreads finds the expected times of all jobs again after a change of what is in service. It takes
 // O(jobs · nodes · levels) then at worst, where times go by the spread.
 func (l *ListScheduler) expectSpreads() {
 	if l.spreadAt == l.capacity {

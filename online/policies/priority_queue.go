@@ -1,7 +1,7 @@
 package policies
 
 // priorityQueue is a binary heap of waiting jobs by priority, then arrival. A
-// ListScheduler fills the heap anew each time and seldom empties it, so that the cost of
+// ListScheduler fills the heap again each time and seldom empties it, so that the cost of
 // init matters most.
 type priorityQueue []*JobState
 

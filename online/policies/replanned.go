@@ -15,7 +15,7 @@ import (
 )
 
 // replanned orders the jobs that are there by a relaxation of them alone, which is made
-// anew at each arrival, end of a job and change of the GPUs. It is what a policy that
+// again at each arrival, end of a job and change of the GPUs. It is what a policy that
 // follows the relaxation of all jobs does in a session, where jobs to come are not known.
 //
 // [I] A job's size is what is believed; what jobs hold is not taken from the capacity;

@@ -28,7 +28,7 @@ type SamplingConfig struct {
 }
 
 // NewSampling is sampling-based placement (Liu, Wang, Huang, Pan, IEEE TPDS 2024): at each arrival,
-// end of a job and change of the GPUs the GPUs are divided anew among the jobs that are there, by
+// end of a job and change of the GPUs the GPUs are divided again among the jobs that are there, by
 // sampled categories and a matching market (package market). It knows how long jobs take; in sessions
 // it goes by estimates.
 //
@@ -196,7 +196,7 @@ func (g *gpuShare) of(gpuType int) int {
 	return g.gpus[gpuType]
 }
 
-// prepare places the jobs anew where something has changed.
+// prepare places the jobs again where something has changed.
 func (s *sampling) prepare(l *ListScheduler) {
 	if !s.due {
 		return

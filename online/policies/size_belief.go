@@ -98,10 +98,10 @@ func (sb *sizeBelief) unit(j *JobState) int64 {
 func (sb *sizeBelief) attained(j *JobState) int64 { return spanUs(j.round, sb.unit(j)) }
 
 // learnEvery is the share of the jobs that are there, as 1 / learnEvery, that must have
-// gone before the curve is made anew, which takes O(jobs log jobs).
+// gone before the curve is made again, which takes O(jobs log jobs).
 const learnEvery = 256
 
-// learn makes the curves anew where a job has gone since, and one for each learnEvery jobs,
+// learn makes the curves again where a job has gone since, and one for each learnEvery jobs,
 // and predicts the jobs that have hints. Their predictions stay the same until then.
 func (sb *sizeBelief) learn(l *ListScheduler) {
 	if sb.learned || sb.gone*learnEvery < len(l.jobs) && sb.curve.Known() {
@@ -197,7 +197,7 @@ type beliefSnapshot struct {
 	Next    int               `json:"next"`
 	Curve   estimate.Survival `json:"curve"`
 	Learned bool              `json:"learned"`
-	// Gone and ByRounds are missing where versions before made the curve anew each time.
+	// Gone and ByRounds are missing where versions before made the curve again each time.
 	Gone     int   `json:"gone,omitempty"`
 	ByRounds *bool `json:"by_rounds,omitempty"`
 

@@ -77,7 +77,7 @@ func (as *attainedSizes) left(l *ListScheduler, j *JobState, ended bool) {
 	}
 }
 
-// prepare makes the index anew where a job has ended since.
+// prepare makes the index again where a job has ended since.
 func (as *attainedSizes) prepare(*ListScheduler) {
 	if !as.dirty {
 		return

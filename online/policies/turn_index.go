@@ -184,7 +184,7 @@ func (ti *turnIndex) makeStale() {
 
 // update brings the index up to date. It takes O(log jobs) for each job touched since the
 // last call, and O(jobs log jobs) after a new plan, where GPUs have joined or left, where
-// the curve of sizes was made anew or a switch is believed to take another time, and, while
+// the curve of sizes was made again or a switch is believed to take another time, and, while
 // there are newcomers, in each cell of the prices' grid.
 func (ti *turnIndex) update(r *rolling) {
 	l := r.l

@@ -342,7 +342,7 @@ func (c *Cluster) sweep() {
 
 // forgetCopy notes that a copy is lost, where it is still the one that counts.
 func (c *Cluster) forgetCopy(ctx context.Context, job string, lost *clusterdoc.CheckpointCopy, why string) error {
-	c.parent.cfg.Logger.Error("a copy of a checkpoint is lost: the job begins anew where its nodes have none", "cluster",
+	c.parent.cfg.Logger.Error("a copy of a checkpoint is lost: the job begins again where its nodes have none", "cluster",
 		c.name, "job", job, "round", lost.Round, "reason", why)
 	return c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
 		for _, x := range l.Copies() {

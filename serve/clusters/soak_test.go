@@ -309,7 +309,7 @@ func soak(t *testing.T, seed uint64) {
 		time.Since(began).Round(time.Second), report)
 }
 
-// expectSameOrders checks that a journal that is read anew orders the homes and tasks that it ordered.
+// expectSameOrders checks that a journal that is read again orders the homes and tasks that it ordered.
 func expectSameOrders(t *testing.T, lines []byte) {
 	t.Helper()
 	l := ledger.New()

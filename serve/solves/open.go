@@ -146,7 +146,7 @@ func (s *solve) resume() {
 	left := !now.After(s.deadline())
 	if st.Options.TimeLimit == 0 || st.Checkpoint == nil {
 		// A solve with a work limit runs again from the start, and so does a solve without
-		// a checkpoint, whose time limit begins anew.
+		// a checkpoint, whose time limit begins again.
 		st.BeganUs = micros(now)
 		left = true
 	}

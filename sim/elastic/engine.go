@@ -170,7 +170,7 @@ func (ee *elasticEngine) run(i int32) error {
 }
 
 // tune tells a policy that chooses batches what the job measures, after the batch was chosen
-// anew if an epoch has ended.
+// again if an epoch has ended.
 func (ee *elasticEngine) tune(i int32) error {
 	j, spec := &ee.jobs[i], &ee.specs[i]
 	if ee.batches == nil {

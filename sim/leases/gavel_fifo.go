@@ -17,7 +17,7 @@ import (
 // it; so shares of the plain form can need more GPUs than there are, and rounds
 // grant what fits (sim.Shares.Oversubscribed).
 //
-// With perf, all is given anew each time, each job in the order of arrival the
+// With perf, all is given again each time, each job in the order of arrival the
 // type with room on which it is fastest; the queue stops at the first job that
 // fits nowhere.
 type gavelFIFO struct {

@@ -66,7 +66,7 @@ func allocations(s *State, j *Job, kinds, free []int, visit func(use []int, rate
 	try(0, j.GPUs)
 }
 
-// utilityOf is the default utility, written anew.
+// utilityOf is the default utility, written again.
 func utilityOf(s *State, j *View, rate float64) float64 {
 	return j.Weight / (s.NowS + float64(j.StepsLeft)/rate - j.ArrivalS)
 }

@@ -3,7 +3,7 @@ package leases
 import "context"
 
 // This file is the interface of policies that lend GPUs for leases: periods of equal
-// length at whose end the policy decides anew. Jobs progress by throughput × time, so
+// length at whose end the policy decides again. Jobs progress by throughput × time, so
 // neither steps nor tasks are events.
 
 // Job is a job of the lease engine.
@@ -96,7 +96,7 @@ type SharePolicy interface {
 
 // LeaseTraits tell the engine how to turn the shares of a policy into leases.
 type Traits struct {
-	// ShuffleTypes draws the order in which types choose their jobs anew for
+	// ShuffleTypes draws the order in which types choose their jobs again for
 	// each round; otherwise the types choose in falling order of name.
 	ShuffleTypes bool
 	// OnlyShares leaves GPUs idle instead of lending them to jobs whose share of their

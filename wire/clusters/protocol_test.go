@@ -12,7 +12,7 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-var update = flag.Bool("update", false, "write testdata/protocol.txt anew")
+var update = flag.Bool("update", false, "write testdata/protocol.txt again")
 
 // TestProtocol holds the members of what agents and the server tell each other under the version of the protocol. An
 // agent that does not know a member of an order does something else than it was told, so that a new member needs a

@@ -233,7 +233,7 @@ func (s *Scenario) applyNodes(c *hare.Cluster, found *hare.InvalidErrors) []hare
 	return kept
 }
 
-// remove takes GPUs off a node. What follows them is counted anew, and what was
+// remove takes GPUs off a node. What follows them is counted again, and what was
 // busy goes with its GPU.
 func (r *RemovedGPUs) remove(n *hare.Node, at string, found *hare.InvalidErrors) {
 	var types []string

@@ -244,7 +244,7 @@ func oneOrMore[U any](name string, of func(*Scenario) *[]U, t *wire.Table[U]) wi
 }
 
 var removeTable = wire.NewTable("RemoveGPUs",
-	"RemoveGPUs takes GPUs of one node away, those of the highest index first. What follows them is counted anew; "+
+	"RemoveGPUs takes GPUs of one node away, those of the highest index first. What follows them is counted again; "+
 		"a busy time goes with its GPU. A node without GPUs goes.",
 	wire.String("node", func(x *RemovedGPUs) *string { return &x.Node }).Required("").
 		About("node is a name; copies of a node with count are named name-0 and so on."),

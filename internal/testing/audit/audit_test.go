@@ -161,7 +161,7 @@ func TestCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct{ journal, want string }{
-		"began anew": {strings.Replace(copied, `"round":5`, `"round":3`, 1), "the server had a copy behind round 4"},
+		"began again": {strings.Replace(copied, `"round":5`, `"round":3`, 1), "the server had a copy behind round 4"},
 		"too late": {copied + `{"at":9,"copy":{"job":"j1","attempt":1,"round":6}}`,
 			"has brought a checkpoint after attempt 2"},
 		"older":  {copied + `{"at":9,"copy":{"job":"j1","attempt":2,"round":4}}`, "follows the one behind round 4"},

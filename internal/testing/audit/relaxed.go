@@ -157,7 +157,7 @@ func (c *checker) sharedTask(j *job, name string, t *taskReport) {
 	if !s.ready && t.State == "running" && (t.Port > 0 || s.played) {
 		s.ready, s.round = true, t.Round
 		if t.Round == 0 && j.saved[name] > 0 {
-			c.violation("attempt %d of job %s begins anew on agent %q, which had saved round %d", t.Attempt, t.Job, name,
+			c.violation("attempt %d of job %s begins again on agent %q, which had saved round %d", t.Attempt, t.Job, name,
 				j.saved[name])
 		}
 	}

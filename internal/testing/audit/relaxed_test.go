@@ -67,7 +67,7 @@ func TestRelaxedJobs(t *testing.T) {
 			`"task":3,"on":"a/0","round":0`},
 		"task 1 of round 2 of job j1 is ordered on": {`"task":3,"on":"b/1","round":2`,
 			`"task":3,"on":"b/1","round":2,"of":1`},
-		"begins anew on agent \"a\", which had saved round 1": {`"state":"running","round":1,"port":4711`,
+		"begins again on agent \"a\", which had saved round 1": {`"state":"running","round":1,"port":4711`,
 			`"state":"running","port":4711`},
 		"has saved round 3, and 0 of 2 tasks of round 1 were ordered": {`"running","round":1}`, `"running","round":3}`},
 		"is ordered before its home runs": {

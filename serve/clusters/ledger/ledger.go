@@ -154,7 +154,7 @@ func New() *Ledger {
 }
 
 // maxLost is how often a job may be lost with a node before it fails, so that a job that takes its nodes down
-// does not do so for ever. A round job that has saved rounds since it was lost begins to count anew.
+// does not do so for ever. A round job that has saved rounds since it was lost begins to count again.
 const maxLost = 10
 
 type agent struct {

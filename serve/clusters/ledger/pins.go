@@ -20,7 +20,7 @@ type pin struct {
 	untilUs int64
 }
 
-// saved notes who has the checkpoint of a round job. An attempt that had to begin anew has fewer rounds than the one
+// saved notes who has the checkpoint of a round job. An attempt that had to begin again has fewer rounds than the one
 // before, whose checkpoint is worth more until the new one has caught up.
 func (j *job) saved(at *attempt, round int64) {
 	at.saved = true
@@ -39,7 +39,7 @@ func (j *job) saved(at *attempt, round int64) {
 // pinned restricts a round job, of which an attempt has just ended, to nodes that reach its checkpoint. The job waits
 // for them as long as its attempts have trained for the rounds that it would lose elsewhere, which are those that no
 // copy of the server has, and 10 minutes at most: the wait and the training that is repeated are never more than twice
-// the smaller of the two. It says whether the job has arrived at the session anew.
+// the smaller of the two. It says whether the job has arrived at the session again.
 func (l *Ledger) pinned(j *job) bool {
 	was := j.pin
 	j.pin = nil

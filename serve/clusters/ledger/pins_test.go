@@ -116,7 +116,7 @@ func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
 	d.fail("b", clusterdoc.TaskID{Job: "j1", Attempt: 1}, 0, 60)
 	d.decide([]string{"b/0", "b/1"})
 	d.expect("")
-	// It goes back to b, and a repetition does not bring it to the session anew.
+	// It goes back to b, and a repetition does not bring it to the session again.
 	d.fail("b", clusterdoc.TaskID{Job: "j1", Attempt: 2}, 5, 60)
 	d.decide()
 	d.expect("b")
@@ -137,7 +137,7 @@ func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
 	if d.PinsEnd(d.nowUs+1e12) || d.Pinned("j1") != "" {
 		t.Error("the job is still pinned")
 	}
-	// It began anew on c. The checkpoint of b is worth more until c has as many rounds.
+	// It began again on c. The checkpoint of b is worth more until c has as many rounds.
 	d.fail("c", clusterdoc.TaskID{Job: "j1", Attempt: 3}, 4, 10)
 	d.decide([]string{"b/0", "b/1"})
 	d.expect("b")

@@ -180,7 +180,7 @@ func TestFaultsBelowSQLite(t *testing.T) {
 	ctx := context.Background()
 	live := memoryDir(t)
 	s := openStore(t, live)
-	// The log was begun anew before, so that frames of an older log are behind its end.
+	// The log was begun again before, so that frames of an older log are behind its end.
 	const commits = 40
 	first := work(t, s, commits)
 	if _, err := s.copier.Exec("PRAGMA wal_checkpoint(RESTART)"); err != nil {

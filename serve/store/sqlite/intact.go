@@ -170,7 +170,7 @@ func walFault(dir string, w wal, h head) error {
 		}
 		return bad("it is missing or empty, and had %d commits that were acknowledged", h.commits)
 	case w.salt != h.salt:
-		// SQLite counts in the upper half of the salt how often it has begun the log anew. A
+		// SQLite counts in the upper half of the salt how often it has begun the log again. A
 		// head that was on disk before a loss of power may be of an earlier log.
 		if int32(uint32(w.salt>>32)-uint32(h.salt>>32)) > 0 {
 			return nil

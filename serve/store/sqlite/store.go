@@ -40,7 +40,7 @@ const (
 )
 
 // The write-ahead log is copied into the database in the background after walPages pages.
-// After walMost pages, writing waits for the copy, so that the log can begin anew.
+// After walMost pages, writing waits for the copy, so that the log can begin again.
 const (
 	walPages = 1000
 	walMost  = 16_000
@@ -435,7 +435,7 @@ func (s *Store) checkpoints() {
 	defer close(s.ended)
 	for range s.signal {
 		// A commit meets an error of a checkpoint again, and reports it. The check of all
-		// pages reads a snapshot, during which the log cannot begin anew.
+		// pages reads a snapshot, during which the log cannot begin again.
 		var busy, log, done int
 		inspected, _ := s.inspected()
 		_ = store.Reserve(s.dir) // what was given up on a full disk

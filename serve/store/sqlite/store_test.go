@@ -299,7 +299,7 @@ func TestDamageIsFoundAside(t *testing.T) {
 	}
 }
 
-// TestLogIsBounded writes without pause and checks that the write-ahead log begins anew.
+// TestLogIsBounded writes without pause and checks that the write-ahead log begins again.
 func TestLogIsBounded(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

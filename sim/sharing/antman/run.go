@@ -28,7 +28,7 @@ type run struct {
 	switches       int64
 	order          []int   // memory of placements
 	eligible       [][]int // by type, the GPUs that an opportunistic job may join, those with the least busy time first
-	stale          bool    // whether eligible is to be listed anew
+	stale          bool    // whether eligible is to be listed again
 }
 
 type jobState struct {
