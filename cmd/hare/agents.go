@@ -22,7 +22,7 @@ func agentsCommand() *cobra.Command {
 		Use:   "agents",
 		Short: "Show the nodes of a managed cluster, their GPUs and what runs there",
 		Long: `Agents shows the nodes of a cluster: one agent a node. On a terminal the table is drawn
-anew each second until Ctrl-C; --once, a pipe and --json print it once.
+again each second until Ctrl-C; --once, a pipe and --json print it once.
 
 States: ready; draining (runs what it has and gets nothing new); drained (has nothing
 left); lost (its lease has run out, and its jobs start elsewhere). A GPU in quarantine
