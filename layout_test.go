@@ -178,7 +178,7 @@ func TestLayoutTable(t *testing.T) {
 		{".", listedPackage{Imports: []string{modulePath + "/verify"}}},
 		{"util", listedPackage{}},
 		{"verify/deep", listedPackage{}},
-		{"serve/service/store", listedPackage{Imports: []string{modulePath + "/service", modulePath + "/api"}}},
+		{"service/store", listedPackage{Imports: []string{modulePath + "/service", modulePath + "/api"}}},
 		{"relax", listedPackage{CgoFiles: []string{"x.go"}}},
 	} {
 		if len(layoutFaults(layout, bad.name, bad.p)) != 1 {

@@ -118,12 +118,12 @@ func (lv *Levels) SyncUs(p *Profile, spread int) int64 {
 	return p.SyncUs
 }
 
-// spreads reports whether some time of the job goes by the spread of a round.
+// Spreads reports whether some time of the job goes by the spread of a round.
 func (j *Job) Spreads() bool {
 	return j.spreadField() != ""
 }
 
-// usesLevels reports whether a job of the instance has within, or a time by spread.
+// UsesLevels reports whether a job of the instance has within, or a time by spread.
 func (inst *Instance) UsesLevels() bool {
 	for i := range inst.Jobs {
 		if inst.Jobs[i].Within != "" || inst.Jobs[i].Spreads() {

@@ -389,7 +389,7 @@ func (c *runningCheck) hold(at string, j *Job, place nodeGPUs, tasks, endUs int6
 	}
 }
 
-// runningEnd returns E, when the running work of a job ends whose rounds take durationUs. It
+// RunningEnd returns E, when the running work of a job ends whose rounds take durationUs. It
 // returns false where the time is too large.
 func (j *Job) RunningEnd(durationUs int64) (int64, bool) {
 	rounds := int64(1)

@@ -23,7 +23,7 @@ const (
 // TaskGPUs returns g, the number of GPUs that one task holds.
 func (s *Shape) TaskGPUs() int64 { return max(1, s.GPUsPerTask) }
 
-// profile returns the times of a task on a GPU type.
+// Profile returns the times of a task on a GPU type.
 func (s *Shape) Profile(kind string) (Profile, bool) {
 	i := slices.IndexFunc(s.On, func(p Profile) bool { return p.Type == kind })
 	if i < 0 {

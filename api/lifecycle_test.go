@@ -235,8 +235,8 @@ func TestShutdown(t *testing.T) {
 		s := newShutdown(t, 100*time.Millisecond,
 			"", "GET /v1/ver", post+"Content-Length: 1000\r\n\r\n{", post+"Content-Length: 1000\r\n\r\n",
 			post+"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", post+"Prefer: respond-async\r\nContent-Length: 9\r\n\r\n{",
-			strings.ReplaceAll(post, "solves", "serve/sessions/x/events")+"Transfer-Encoding: chunked\r\n\r\n",
-			strings.ReplaceAll(post, "solves", "serve/clusters/x/agents/a/sync")+"Content-Length: 9\r\n\r\n",
+			strings.ReplaceAll(post, "solves", "sessions/x/events")+"Transfer-Encoding: chunked\r\n\r\n",
+			strings.ReplaceAll(post, "solves", "clusters/x/agents/a/sync")+"Content-Length: 9\r\n\r\n",
 			post+"Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
 		began := time.Now()
 		s.end(t, hare.TerminationCancelled)

@@ -68,7 +68,7 @@ func digits(text string) (int64, bool) {
 	return n, err == nil
 }
 
-// split splits a header at a separator outside quoted strings. It returns at least one
+// splitUnquoted splits a header at a separator outside quoted strings. It returns at least one
 // part.
 func splitUnquoted(text string, at byte) (parts []string) {
 	from, quoted := 0, false

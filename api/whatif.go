@@ -27,7 +27,7 @@ type whatIfLimiter struct {
 	running map[string]int
 }
 
-// begin takes one of the tenant's max slots; ok is false where all are taken.
+// acquire takes one of the tenant's max slots; ok is false where all are taken.
 func (wl *whatIfLimiter) acquire(tenant string, max int) (end func(), ok bool) {
 	wl.mu.Lock()
 	defer wl.mu.Unlock()

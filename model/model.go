@@ -43,7 +43,7 @@ type Class struct {
 	GPUs    []int32       // the indices in Model.GPUs, ascending
 }
 
-// ModelJob is a job with its profiles on the types of the cluster.
+// Job is a job with its profiles on the types of the cluster.
 type Job struct {
 	WeightMicro, ReleaseUs int64
 	// Rounds are the rounds, or units, that are neither done nor running at time 0; 0 means that the job
@@ -79,13 +79,13 @@ type Job struct {
 	RunsShape int // the shape of the work that runs at time 0, as an index in Job.Shapes
 }
 
-// ModelPredecessor is a job for whose end another job waits.
+// Predecessor is a job for whose end another job waits.
 type Predecessor struct {
 	Job   int // the index in Model.Jobs
 	LagUs int64
 }
 
-// ModelQuota limits the GPUs that some jobs hold together at any time.
+// Quota limits the GPUs that some jobs hold together at any time.
 type Quota struct {
 	GPUs  int64
 	Types []bool // by index in Model.Types: the GPUs of the type count

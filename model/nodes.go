@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ModelNode is a node of the cluster in a Model.
+// Node is a node of the cluster in a Model.
 type Node struct {
 	Kind     int // the index in Model.Kinds
 	FirstGPU int // the index in Model.GPUs of GPU 0 of the node; its other GPUs follow

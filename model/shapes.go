@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// ModelShape is one shape in which the rounds of a job may run.
+// Shape is one shape in which the rounds of a job may run.
 type Shape struct {
 	Index       int // in Job.Shapes, as the column Lane.Shape has it
 	Tasks, GPUs int64

@@ -87,7 +87,7 @@ func (r *reader) topology(c *core) {
 	c.described.SetTopology(cluster.Topology)
 }
 
-// levels reads the levels of a job's rules.
+// levelsOf reads the levels of a job's rules.
 func (r *reader) levelsOf(c *core, rules *hare.Job) {
 	names := r.names()
 	c.addLevels(rules, names)

@@ -191,7 +191,7 @@ func (ps *pools) composeInto(full, top, pi *prices, prohibited [][]float64) {
 	}
 }
 
-// poolNanos rounds the prices of the rows of pools to integers.
+// nanos rounds the prices of the rows of pools to integers.
 func (ps *pools) nanos(pi *prices, limits []int64) [][]int64 {
 	out := make([][]int64, ps.rows)
 	G := len(pi.grid) - 1
@@ -345,7 +345,7 @@ func (pr *problem) certificatePools(nanos [][]int64) []hare.Pool {
 	return out
 }
 
-// poolCapacity returns the cells of capacity of the pools' functions.
+// capacity returns the cells of capacity of the pools' functions.
 func (ps *pools) capacity(grid []float64) [][]float64 {
 	var out [][]float64
 	for f := range ps.functions {

@@ -167,7 +167,7 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 	return x
 }
 
-// fill computes the figures that follow from the times of the jobs, for a cluster of so
+// Fill computes the figures that follow from the times of the jobs, for a cluster of so
 // many GPUs.
 func (m *Metrics) Fill(gpus float64) {
 	var waits, slows, rhos []float64
@@ -321,7 +321,7 @@ func (p *presence) until(t float64) float64 {
 	return p.sum[i]
 }
 
-// percentile is the nearest rank of sorted values.
+// Percentile is the nearest rank of sorted values.
 func Percentile(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return 0

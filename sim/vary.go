@@ -131,7 +131,7 @@ const (
 	taskFailures
 )
 
-// gpuFaultSeed is the second seed of the faults of a GPU, by number.
+// GPUFaultSeed is the second seed of the faults of a GPU, by number.
 func GPUFaultSeed(gpu int) uint64 { return mix(gpuFaults, uint64(gpu)) }
 
 // mix hashes several numbers into one with the finaliser of splitmix64 (Steele, Lea and

@@ -48,9 +48,6 @@ const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.
 	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleShapes |
 	hare.RuleDurations | hare.RuleSwitch
 
-// boundRules are the kinds of rules by which bounds go.
-const boundRules = knownRules | hare.RuleLevels | hare.RuleSwitch | hare.RuleShapes | hare.RuleDurations
-
 // checkPlaced refuses instances with rules that plans do not know, and the options that do not
 // go by the rules of the instance: the relaxations of the papers and their rules of assignment
 // know single GPUs, jobs that do not wait for others and one objective alone. Empty options

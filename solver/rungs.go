@@ -8,10 +8,10 @@ import (
 	"github.com/hare-sched/hare/greedy"
 )
 
-// Under a work limit, a solve climbs a ladder whose rungs are the same under each limit: an ascent for the bound and
-// one for the search, and then a search. A rung begins where its ascents fit into the work that is left. Each rung
-// goes on from the best prices and the best plan before. A solve with a greater limit therefore does all that one
-// with a smaller limit does, so that its value is not higher, and its bound is not lower.
+// rung is a step of a budget ladder. Under a work limit, a solve climbs one whose rungs are the same under each limit:
+// an ascent for the bound and one for the search, and then a search. A rung begins where its ascents fit into the work
+// that is left. Each rung goes on from the best prices and the best plan before. A solve with a greater limit
+// therefore does all that one with a smaller limit does, so that its value is not higher, and its bound is not lower.
 type rung struct {
 	effort float64 // of the ascents; see relax.Config
 	cells  int

@@ -216,14 +216,14 @@ func bound(ctx context.Context, inst *hare.Instance, rc relax.Config, cfg Config
 			rc.Effort = work / ascent
 		}
 	}
-	if err := inst.RefuseRules("the solver", boundRules); err != nil {
+	if err := inst.RefuseRules("the solver", knownRules); err != nil {
 		return nil, err
 	}
 	if err := checkMethods(inst, hare.Options{Bound: rc.Method}); err != nil {
 		return nil, err
 	}
 	m := model.New(inst)
-	if inst.FirstRule(knownRules|hare.RuleDurations) == "" {
+	if inst.FirstRule(knownRules) == "" {
 		if reasons := greedy.Infeasible(m); len(reasons) > 0 {
 			return nil, &InfeasibleError{reasons}
 		}

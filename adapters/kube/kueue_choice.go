@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Operations of a JSON patch (RFC 6902).
+// patchOperation is an operation of a JSON patch (RFC 6902).
 type patchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`

@@ -59,7 +59,7 @@ func TestLatency(t *testing.T) {
 				added, took := addedLatency(t, s, solves, round)
 				note("ms added to a solve, p50", added.at(0.5))
 				note("ms added to a solve, p99", added.at(0.99))
-				note("serve/solves/s one by one", float64(len(took.all))/took.sum())
+				note("solves/s one by one", float64(len(took.all))/took.sum())
 				refused, answered := overload(t, s, rate, length, round)
 				note("ms to a refusal, p50", refused.at(0.5))
 				note("ms to a refusal, p99", refused.at(0.99))

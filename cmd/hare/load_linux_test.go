@@ -163,7 +163,7 @@ func BenchmarkServeSolves(b *testing.B) {
 			}
 			all.Wait()
 			b.StopTimer()
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "serve/solves/s")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "solves/s")
 			b.ReportMetric(took.at(0.5), "p50-ms")
 			b.ReportMetric(took.at(0.99), "p99-ms")
 			b.ReportMetric(float64((s.cpu(b)-cpu).Microseconds())/1e3/float64(b.N), "server-cpu-ms/solve")

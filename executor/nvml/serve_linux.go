@@ -58,7 +58,7 @@ const (
 	slowedByHeat = 0x40
 )
 
-// open loads NVML. An error names what is missing.
+// openLibrary loads NVML. An error names what is missing.
 func openLibrary(path string) (*library, error) {
 	if path == "" {
 		path = "libnvidia-ml.so.1"

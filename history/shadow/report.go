@@ -11,10 +11,11 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/sim"
 )
 
 // DocumentVersion names the form of a Report.
-const DocumentVersion = "history/shadow/v1"
+const DocumentVersion = "shadow/v1"
 
 // Report is what Compare found. Times are in seconds. Means and percentiles are over the jobs that
 // did not run yet when the window began; a wait counts from the submission, or from the begin of
@@ -438,9 +439,5 @@ func mean(all []float64) float64 {
 
 // percentile is that of the nearest rank.
 func percentile(all []float64, share float64) float64 {
-	if len(all) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(all))
-	return sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)]
+	return sim.Percentile(slices.Sorted(slices.Values(all)), share)
 }

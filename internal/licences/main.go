@@ -192,7 +192,7 @@ func write(folder, version string, parts []*part) error {
 	return os.WriteFile(filepath.Join(folder, "sbom.cdx.json"), append(out, '\n'), 0o644)
 }
 
-// The form of CycloneDX 1.6, as far as it is used.
+// bom has the form of CycloneDX 1.6, as far as it is used.
 type bom struct {
 	Format       string       `json:"bomFormat"`
 	Spec         string       `json:"specVersion"`

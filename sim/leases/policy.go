@@ -94,7 +94,7 @@ type SharePolicy interface {
 	Shares(ctx context.Context, s *State, out *Shares) error
 }
 
-// LeaseTraits tell the engine how to turn the shares of a policy into leases.
+// Traits tell the engine how to turn the shares of a policy into leases.
 type Traits struct {
 	// ShuffleTypes draws the order in which types choose their jobs again for
 	// each round; otherwise the types choose in falling order of name.

@@ -237,5 +237,5 @@ type Drain struct {
 	Reason string `json:"reason,omitempty"`
 } //	@name	DrainRequest
 
-// The JSON form of the parameters of a policy.
+// parametersText is the JSON form of the parameters of a policy.
 type parametersText = json.RawMessage
