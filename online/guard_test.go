@@ -209,8 +209,37 @@ func TestGuardServesUnderEndlessArrivals(t *testing.T) {
 	}
 }
 
-// The bound of docs/inside/online.md#hlas holds for every wait of random relaxed and gang
-// jobs under endless arrivals, and the guard acts when it is due.
+// Theorems 1 to 3 of docs/inside/online.md, "HLAS's guard", hold for every wait of random relaxed and gang jobs
+// under endless arrivals, and the guard acts when it is due. The proofs, with the assumptions and names of that
+// page:
+//
+// Lemma 2. No other job starts on the types of a gathering, and they have enough GPUs in service; so after L all
+// are free, and rule 1 starts the gang. ∎
+//
+// Lemma 3. A hold of length h counts at least ρ_s h. So those holds that ended before the one at whose end s was
+// demoted last at most Q/ρ_s; that one and those still running are at most K_s. ∎
+//
+// Theorem 1. Let J be ready, neither started nor gathering. (i) After every event each free GPU of F is of a
+// gathered type, or rule 2 would serve J. (ii) Every job that starts on a GPU of F, or begins to gather a type of
+// F, is in S, except gangs that start on types gathered for them before t₀: rule 2 serves the first in order, J is
+// one of its candidates as long as F has a GPU that is not reserved, and a gathering gang passes no job before it
+// on other types. (iii) Holds and gatherings begun before t₀ end by t₀ + L, and the holds that follow these
+// gatherings by t₀ + 2L. From then on every hold on F was begun by a job of S in the first queue. (iv) At every
+// instant a GPU of F is held: a type that is not gathered is held whole, by (i), and of a gathered one not all GPUs
+// are free, or its gang would start. So the time after t₀ + 2L is at most the sum of such holds, which lemma 3
+// bounds. A gang that gathers then starts within L. ∎
+//
+// Theorem 2. N bounds the starts of jobs in S, as in lemma 3. In every period of D + 3L a job of S, or J, starts.
+// Suppose none of S does. After D no task of S runs; every job still in S is ready or gathers. Let o be the first
+// of all ready jobs (J, if there is no other). From then on no gathering of a type that o fits begins for another
+// gang: a gang that mixes, or any gang if o may mix, gathers no type that o waits for, and otherwise o is served
+// first. Gatherings begun earlier are complete within L; if one were for a job in S, that job would start. Then no
+// type that o fits is reserved for another, and one of its GPUs is free within another L: o starts, or gathers all
+// types that it needs and starts within the third L. ∎
+//
+// Theorem 3. The guard returns the job at the first event after max(0, κE − w). An event comes within L: some GPU
+// is held, and that hold ends; with none held, a gathering gang or the first job that fits would have started. Then
+// the job is in the first queue, with a later ticket than all there, and theorem 1 or 2 holds. ∎
 func TestGuardsBound(t *testing.T) {
 	const (
 		longest  = 3_000_000 // L, the longest time for which a task holds a GPU

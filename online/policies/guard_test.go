@@ -106,8 +106,35 @@ func disturbances(t *rapid.T) sim.Config {
 	return cfg
 }
 
-// Theorems 1 and 2 of docs/inside/online.md#the-guard-of-rolling-and-hgittins hold for every wait of random streams,
-// with GPUs and tasks that fail.
+// Theorems 1 and 2 of docs/inside/online.md, "The guard of rolling and hgittins", hold for every wait of random
+// streams, with GPUs and tasks that fail. The proofs, with the names of that page:
+//
+// Lemma 1. When step 2 comes to J, it takes what is not reserved. Suppose a job with a later ticket has a GPU g of
+// J's types while J lacks one. It reserved g after J had been served (in the same step or before), since its ticket
+// is later. So J had all that it needs then, or it would have taken g; and J never has fewer later. ∎
+//
+// Lemma 2. Nobody else starts on reserved GPUs, so each is free when the hold on it ends, and stays free. A GPU
+// that a rigid job holds may be exchanged once, before that hold ends, for one that no rigid job holds; L covers
+// both. ∎
+//
+// Theorem 1. J gets its ticket within L. Of the p + 1 jobs with tickets up to J's, the first has all that it needs,
+// by lemma 1, and starts within L, by lemma 2; a new ticket of it is later than J's. So their number falls in each
+// period of L. ∎ With quotas, nobody else takes more of the quotas of the first of these jobs, and what others hold
+// ends within L, so it is not held back then. Jobs with later tickets that have reserved GPUs start within another
+// L, and these GPUs are free after a third. So each takes 3 L, after the first L for the ticket. ∎ With nodes, if
+// the first of these jobs has no reservation, what it lacks is reserved by jobs with later tickets; none of them
+// reserves anew, and they start within L by lemma 2. Then everything that running work does not hold is there for
+// it, so it has its reservation, and starts within another L. ∎
+//
+// Theorem 2. Before the last of g such rounds r ≥ g − 1, and m > κ (g − 1). A job with w GPU time in a round adds w
+// to W while it is there, so Σ w m ≤ ∫ W dV, where V counts turns, dV/dt ≤ N/W, and the integral is at most ∫ N dt.
+// ∎
+//
+// Corollary. A wait of length t adds at least t / max(T, d) to m, which was at most κ (r + 8) when the job last
+// waited and was not due. ∎
+//
+// Theorem 3. A ticket is given while at most a fifth is spent, and adds one round. At a ticket after r rounds t ≥ B
+// (r + q) d − q d ≥ B r d, and the rounds with tickets before have all ended. ∎
 func TestGuardTheorems(t *testing.T) {
 	for _, name := range []string{"hgittins", "rolling"} {
 		t.Run(name, func(t *testing.T) {

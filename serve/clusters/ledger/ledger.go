@@ -2,6 +2,31 @@
 // cluster's online session and orders for its agents come out. The package has no clock, no input or output
 // and no goroutine: the same records give the same events and orders, so that a server that was killed goes on
 // where its journal ends.
+//
+// Why everything is started once, and only once:
+//
+//   - An attempt starts a job, and has a number that rises within the job. A task of an attempt is ordered once:
+//     where nobody knows whether an agent has started a task, as after a crash of the machine, the attempt is lost
+//     and the next one has a new number.
+//   - An agent has an epoch, which rises with each registration of its name. Whatever it says carries the epoch,
+//     and an old epoch is refused with stale_epoch. Each registration also gives a secret, which the agent shows
+//     from then on; the journal has the SHA-256 of it.
+//   - An agent has a lease, which each answer renews. The agent counts from when it sent the request, and has ended
+//     all of its tasks when the lease has run out. The server counts from when it answered, and waits 5 s more
+//     before it gives the work away. So clocks are never compared. After a restart all leases run from the start of
+//     the server, which does not know when it last answered.
+//   - A GPU that has a task is free once its agent says that no process of the task is left, or once the lease has
+//     run out, and not when a job was cancelled or failed.
+//   - A task of a round of a job that shares GPUs is ordered under a number that rises within the attempt; one that
+//     is lost is ordered again under another number. A task that the session takes back, because its job or attempt
+//     has ended, keeps its GPU out of the session until the agent says that nothing is left there.
+//   - The next attempt of such a job begins when the parameter server and all tasks of the attempt before have
+//     ended, or their leases are over. The session does not know which round is the last: it learns that the job
+//     has ended right behind the last task, so that other jobs have the GPUs while the job saves.
+//   - Exit code 0 of all tasks is success. A process that ends with 0 because it was told to end has not succeeded.
+//
+// What agents say is checked like all input: unknown states, devices that were not registered and gaps between
+// reports are refused.
 package ledger
 
 import (
