@@ -14,6 +14,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
@@ -71,7 +72,7 @@ func paperScale(tb testing.TB) (text []byte, res *hare.Result) {
 func BenchmarkHTTP(b *testing.B) {
 	text, res := paperScale(b)
 	body := append(append([]byte(`{"instance":`), text...), '}')
-	server := httptest.NewServer(api.New(service.New(service.Config{Engine: ready{res}}), api.Config{}))
+	server := httptest.NewServer(servetest.New(b, service.New(service.Config{Engine: ready{res}}), api.Config{}))
 	defer server.Close()
 	for _, c := range []struct{ name, accept, detail string }{{"plain", "identity", "lanes"}, {"zstd", "zstd", "lanes"},
 		{"gzip", "gzip", "lanes"}, {"no-schedule", "identity", "none"}} {

@@ -13,3 +13,8 @@ func (s *Service) CheckSolve(inst *hare.Instance, opt hare.Options) error {
 	}
 	return solver.CheckOptions(solver.Defaults(opt))
 }
+
+// CheckReplan is CheckSolve for a plan of what remains of an earlier plan.
+func (s *Service) CheckReplan(inst *hare.Instance, req hare.ReplanRequest, opt hare.Options) error {
+	return solver.CheckRequest(inst, req, opt, s.cfg.Solver)
+}
