@@ -128,7 +128,8 @@ func TestMetricsAreClean(t *testing.T) {
 	}
 	for _, want := range []string{
 		`hare_cache_lookups_total{outcome="hit"} 1`, `hare_cache_lookups_total{outcome="miss"} 1`, `hare_cost_ratio_count 2`,
-		`hare_solve_commit_failures_total 1`, `hare_refused_total{reason="quota"} 1`, `hare_http_in_flight 1`, `hare_queue_wait_seconds_count 1`,
+		`hare_solve_commit_failures_total 1`,
+		`hare_refused_total{reason="quota"} 1`, `hare_http_in_flight 1`, `hare_queue_wait_seconds_count 1`,
 		`hare_solves_total{termination="optimal"} 1`,
 		`hare_tenant_solves_total{tenant="none"} 1`, `hare_lp_workers_idle 1`, `hare_lp_available 1`, `hare_store_bytes 1`,
 		`hare_ready 1`,
