@@ -1,5 +1,6 @@
-// Package api serves Hare over HTTP: routes, thin handlers that call package service,
-// the one map from errors to problem documents, and metrics.
+// Package api serves Hare over HTTP: routes, handlers, the one map from errors to problem documents, and metrics.
+// Handlers read and check a request, let packages service, solves, sessions, clusters or access do the work, and write
+// the answer.
 package api
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Config configures the server. The zero value works.
+// Config configures the server. Zero is a valid value of each field but Solves.
 type Config struct {
 	// MaxBodyBytes limits the size of a request's body, before and after decompression;
 	// zero means 64 MiB.
@@ -67,12 +68,8 @@ type Config struct {
 	Sessions *sessions.Sessions
 	// Clusters are served under /v1/clusters; nil means that the server manages no clusters.
 	Clusters *clusters.Clusters
-	// Solves keeps solves and is served under /v1/solves; nil means that a solve ends
-	// with its request.
+	// Solves keeps solves and is served under /v1/solves; New panics without it.
 	Solves *solves.Solves
-	// Solved reads the stored solves that explanations, prices and what-ifs refer to;
-	// nil means Solves.
-	Solved Solved
 	// Hosts are the names by which requests may call the server; nil means, with Keys, that every name is allowed, and
 	// without Keys, the zero Hosts.
 	Hosts *Hosts
@@ -100,6 +97,9 @@ type server struct {
 
 // New returns the handler of all routes.
 func New(svc *service.Service, cfg Config) http.Handler {
+	if cfg.Solves == nil {
+		panic("api: Config.Solves is nil")
+	}
 	if cfg.MaxBodyBytes <= 0 {
 		cfg.MaxBodyBytes = wire.DefaultMaxBytes
 	}
@@ -133,9 +133,6 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), badKeys: newBadKeyLimiter(),
 		calls: make(chan struct{}, 2*svc.Capacity()), slow: slowUploads{owners: map[string]int{}},
 		registrations: registrationLimiter{buckets: map[string]*rate.Limiter{}}}
-	if cfg.Solves != nil && cfg.Solved == nil {
-		s.cfg.Solved = cfg.Solves
-	}
 	if cfg.Sessions != nil {
 		s.met.registerSessions(cfg.Sessions)
 	}

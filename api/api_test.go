@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func newServer(t *testing.T) (http.Handler, *service.Service) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}, Running: 2, Queue: 1})
-	return api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solves: keepSolves(t, svc)}), svc
+	return servetest.New(t, svc, api.Config{MaxBodyBytes: 1 << 20}), svc
 }
 
 func request(t *testing.T, h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
@@ -247,7 +248,7 @@ func TestPointers(t *testing.T) {
 
 // TestBrackets checks that ten megabytes of brackets take little time and memory.
 func TestBrackets(t *testing.T) {
-	h := api.New(service.New(service.Config{}), api.Config{})
+	h := servetest.New(t, service.New(service.Config{}), api.Config{})
 	began := time.Now()
 	w := request(t, h, "POST", "/v1/solves", strings.Repeat("[", 10<<20))
 	if w.Code != http.StatusBadRequest || time.Since(began) > 5*time.Second || w.Body.Len() > 2000 {

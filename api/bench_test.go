@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
@@ -71,16 +73,19 @@ func paperScale(tb testing.TB) (text []byte, res *hare.Result) {
 func BenchmarkHTTP(b *testing.B) {
 	text, res := paperScale(b)
 	body := append(append([]byte(`{"instance":`), text...), '}')
-	server := httptest.NewServer(api.New(service.New(service.Config{Engine: ready{res}}), api.Config{}))
+	server := httptest.NewServer(servetest.New(b, service.New(service.Config{Engine: ready{res}}), api.Config{}))
 	defer server.Close()
+	seed := 0
 	for _, c := range []struct{ name, accept, detail string }{{"plain", "identity", "lanes"}, {"zstd", "zstd", "lanes"},
 		{"gzip", "gzip", "lanes"}, {"no-schedule", "identity", "none"}} {
 		b.Run(c.name, func(b *testing.B) {
-			with := strings.TrimSuffix(string(body), "}") + `,"options":{"detail":"` + c.detail + `"}}`
+			with := strings.TrimSuffix(string(body), "}") + `,"options":{"detail":"` + c.detail + `","seed":`
 			b.ReportAllocs()
 			var size int64
 			for b.Loop() {
-				r, err := http.NewRequest(http.MethodPost, server.URL+"/v1/solves", strings.NewReader(with))
+				seed++ // an equal solve would be answered from the cache
+				r, err := http.NewRequest(http.MethodPost, server.URL+"/v1/solves",
+					strings.NewReader(with+strconv.Itoa(seed)+"}}"))
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/clusters"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
@@ -45,7 +46,7 @@ func benchmarkHTTPAgents(b *testing.B, policy string) {
 		b.Fatal(err)
 	}
 	defer managed.Close()
-	srv := httptest.NewServer(api.New(service.New(service.Config{Solver: solver.Config{Version: "test"}}),
+	srv := httptest.NewServer(servetest.New(b, service.New(service.Config{Solver: solver.Config{Version: "test"}}),
 		api.Config{MaxBodyBytes: 1 << 20, Sessions: kept, Clusters: managed}))
 	defer srv.Close()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: agents + submitters}}

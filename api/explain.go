@@ -15,17 +15,9 @@ import (
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
-// Solved reads the instances and the results of stored solves.
-type Solved interface {
-	Instance(ctx context.Context, tenant, id string) (*hare.Instance, error)
-	Result(ctx context.Context, tenant, id string) (*hare.Result, error)
-}
-
 // maxListedJobs limits how many jobs of a solve one answer lists.
 const maxListedJobs = 10_000
 
-// explainRoutes adds routes that exist also without Config.Solved: they answer 404
-// then.
 func (s *server) explainRoutes(r chi.Router) {
 	r.Get("/v1/solves/{id}/jobs", s.handle(s.admit(s.listSolvedJobs), "sort", "limit"))
 	r.Get("/v1/solves/{id}/jobs/{job}", s.handle(s.admit(s.explainJob), "by_s", "earlier_s", "time_limit_s"))
@@ -39,28 +31,21 @@ func (s *server) solved(r *http.Request) (*hare.Instance, *hare.Result, error) {
 // stored returns the instance and the result of a stored solve of the caller's tenant.
 // For a replan, the instance is the remaining work that was planned.
 func (s *server) stored(r *http.Request, id string) (*hare.Instance, *hare.Result, error) {
-	if s.cfg.Solved == nil {
-		return nil, nil, &statusError{http.StatusNotFound, "no_solves", "this server keeps no solves"}
-	}
-	return answered(r, s.cfg.Solved, tenantOf(r.Context()), id)
-}
-
-// answered returns the result of a solve and the instance that the result schedules.
-func answered(r *http.Request, of Solved, tenant, id string) (*hare.Instance, *hare.Result, error) {
-	res, err := of.Result(r.Context(), tenant, id)
+	tenant := tenantOf(r.Context())
+	res, err := s.cfg.Solves.Result(r.Context(), tenant, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	inst, err := planned(r, of, tenant, id, res)
+	inst, err := s.planned(r.Context(), tenant, id, res)
 	return inst, res, err
 }
 
 // planned returns the instance that a result schedules: for a replan the remaining work
 // of the earlier plan, otherwise the instance of the request.
-func planned(r *http.Request, of Solved, tenant, id string, res *hare.Result) (*hare.Instance, error) {
+func (s *server) planned(ctx context.Context, tenant, id string, res *hare.Result) (*hare.Instance, error) {
 	switch {
 	case res.Replan == nil:
-		return of.Instance(r.Context(), tenant, id)
+		return s.cfg.Solves.Instance(ctx, tenant, id)
 	case res.Replan.Rest == nil:
 		return nil, plot.ErrNoSchedule // option detail "none" omits rest and schedule
 	}

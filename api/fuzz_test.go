@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 )
 
@@ -29,7 +30,7 @@ func FuzzRequests(f *testing.F) {
 		f.Add("/v1/verify", "gzip", "*/*;q=0.1", []byte(body))
 		f.Add("/v1/verify", "zstd", "text/html", []byte(gzipped(body)))
 	}
-	h := api.New(service.New(service.Config{Engine: ready{&hare.Result{}}}), api.Config{MaxBodyBytes: 1 << 16})
+	h := servetest.New(f, service.New(service.Config{Engine: ready{&hare.Result{}}}), api.Config{MaxBodyBytes: 1 << 16})
 	f.Fuzz(func(t *testing.T, path, encoding, accept string, body []byte) {
 		if !slices.Contains([]string{"/v1/solves", "/v1/bounds", "/v1/verify"}, path) {
 			return

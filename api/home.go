@@ -34,9 +34,7 @@ func (s *server) homeLinks() []homeLink {
 		{"/healthz", "whether the process runs", false},
 		{"/readyz", "whether it takes work", false},
 		{"/v1/version", "the versions of Hare and of its LP engine", false},
-	}
-	if s.cfg.Solves != nil {
-		links = append(links, homeLink{"/v1/solves", "the solves that are kept", keys})
+		{"/v1/solves", "the solves that are kept", keys},
 	}
 	if s.cfg.Sessions != nil {
 		links = append(links, homeLink{"/v1/sessions", "the online sessions", keys},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/verify"
 )
@@ -59,7 +60,7 @@ func body(t testing.TB) string { return `{"instance":` + example(t) + `}` }
 func TestQueueIsBounded(t *testing.T) {
 	engine := newHeld()
 	svc := service.New(service.Config{Engine: engine, Running: 2, Queue: 1})
-	h := api.New(svc, api.Config{})
+	h := servetest.New(t, svc, api.Config{})
 	text := body(t)
 	var group sync.WaitGroup
 	codes := make(chan int, 3)
@@ -91,7 +92,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 func TestLateInTheQueue(t *testing.T) {
 	engine := newHeld()
-	h := api.New(service.New(service.Config{Engine: engine, Running: 1}), api.Config{})
+	h := servetest.New(t, service.New(service.Config{Engine: engine, Running: 1}), api.Config{})
 	text := body(t)
 	var group sync.WaitGroup
 	group.Go(func() { request(t, h, "POST", "/v1/solves", text) })
@@ -105,7 +106,7 @@ func TestLateInTheQueue(t *testing.T) {
 }
 
 func TestBoundTakesTooLong(t *testing.T) {
-	h := api.New(service.New(service.Config{Engine: newHeld(), MaxTime: 10 * time.Millisecond}), api.Config{})
+	h := servetest.New(t, service.New(service.Config{Engine: newHeld(), MaxTime: 10 * time.Millisecond}), api.Config{})
 	if w := request(t, h, "POST", "/v1/bounds", body(t)); w.Code != http.StatusServiceUnavailable ||
 		!strings.Contains(w.Body.String(), `"code":"deadline"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -114,7 +115,7 @@ func TestBoundTakesTooLong(t *testing.T) {
 
 func TestClientLeaves(t *testing.T) {
 	engine := newHeld()
-	h := api.New(service.New(service.Config{Engine: engine}), api.Config{})
+	h := servetest.New(t, service.New(service.Config{Engine: engine}), api.Config{})
 	server := httptest.NewServer(h)
 	defer server.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +148,7 @@ func TestClientLeaves(t *testing.T) {
 // limit does not cut off a client that waits long for its answer.
 func TestBodyTime(t *testing.T) {
 	engine := newHeld()
-	server := httptest.NewServer(api.New(service.New(service.Config{Engine: engine}),
+	server := httptest.NewServer(servetest.New(t, service.New(service.Config{Engine: engine}),
 		api.Config{BodyTime: 50 * time.Millisecond}))
 	defer server.Close()
 	slow, quick := io.Pipe()
@@ -184,7 +185,7 @@ func TestBodyTime(t *testing.T) {
 
 func TestPanicIsOne500(t *testing.T) {
 	var log bytes.Buffer
-	h := api.New(service.New(service.Config{Engine: newHeld(), Running: 1}),
+	h := servetest.New(t, service.New(service.Config{Engine: newHeld(), Running: 1}),
 		api.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	text := strings.TrimSuffix(body(t), "}") + `,"result":{"hare":"result/v1"}}`
 	for range 2 {
@@ -267,7 +268,8 @@ func newShutdown(t *testing.T, grace time.Duration, part ...string) *shutdown {
 	t.Cleanup(s.client.CloseIdleConnections)
 	svc := service.New(service.Config{Engine: s.engine})
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { s.served <- api.Serve(ctx, l, api.New(svc, api.Config{}), svc, grace) }()
+	h := servetest.New(t, svc, api.Config{})
+	go func() { s.served <- api.Serve(ctx, l, h, svc, grace) }()
 	text := body(t)
 	go func() { s.answer <- s.post(text) }()
 	<-s.engine.began
@@ -318,7 +320,7 @@ func TestServeFailsWithItsListener(t *testing.T) {
 	}
 	_ = l.Close()
 	svc := service.New(service.Config{})
-	if err := api.Serve(t.Context(), l, api.New(svc, api.Config{}), svc, time.Second); err == nil {
+	if err := api.Serve(t.Context(), l, servetest.New(t, svc, api.Config{}), svc, time.Second); err == nil {
 		t.Error("no error")
 	}
 }

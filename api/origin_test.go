@@ -13,6 +13,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/access"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/service"
@@ -179,7 +180,7 @@ func TestHosts(t *testing.T) {
 		{"evil.example", here, hosts("*"), true},
 		{"", here, hosts("*"), true},
 	} {
-		h := api.New(svc, api.Config{Hosts: c.hosts})
+		h := servetest.New(t, svc, api.Config{Hosts: c.hosts})
 		w := named(h, "GET", "/healthz", c.host, c.local)
 		switch {
 		case c.ok && w.Code != http.StatusOK:
@@ -213,7 +214,7 @@ func TestPagesAndKeys(t *testing.T) {
 	if err := hosts.Allow("hare.example"); err != nil {
 		t.Fatal(err)
 	}
-	h := api.New(service.New(service.Config{}), api.Config{Hosts: hosts, Keys: s.ring})
+	h := servetest.New(t, service.New(service.Config{}), api.Config{Hosts: hosts, Keys: s.ring})
 	refusedBy(t, "evil", named(h, "GET", "/healthz", "evil.example", ""), 421, "unknown_host", "")
 	if w := named(h, "GET", "/healthz", "hare.example", ""); w.Code != http.StatusOK {
 		t.Errorf("%d %s", w.Code, w.Body)

@@ -1,11 +1,6 @@
 package api
 
-import (
-	"net/http"
-
-	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/wire"
-)
+import "github.com/hare-sched/hare"
 
 // replanFields are the fields of a request that make it a replan of an earlier result.
 var replanFields = []string{"previous", "previous_instance", "at_s", "stability"}
@@ -22,13 +17,4 @@ func replanFaults(req *hare.ReplanRequest) (faults hare.InvalidErrors) {
 			Detail: `"at_s" is missing: give the planning instant on the clock of the previous schedule`})
 	}
 	return faults
-}
-
-// solveOrReplan solves an instance or, where the request has an earlier result, plans
-// what remains of that result.
-func (s *server) solveOrReplan(r *http.Request, req *wire.Request) (*hare.Result, error) {
-	if req.Replan.Previous == nil {
-		return s.svc.Solve(r.Context(), req.Instance, solveOptions(&req.Options))
-	}
-	return s.svc.Replan(r.Context(), req.Instance, req.Replan, solveOptions(&req.Options))
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store/sqlite"
@@ -48,7 +49,7 @@ func newConnection(b *testing.B, policy string, gpus int) *connection {
 	if err != nil {
 		b.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(service.New(service.Config{}), api.Config{Sessions: sessions}))
+	server := httptest.NewServer(servetest.New(b, service.New(service.Config{}), api.Config{Sessions: sessions}))
 	b.Cleanup(func() {
 		server.Close()
 		_ = sessions.Close()

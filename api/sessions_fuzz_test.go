@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store"
@@ -43,7 +44,7 @@ func FuzzEvents(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = all.Close() })
-	h := api.New(service.New(service.Config{}), api.Config{Sessions: all})
+	h := servetest.New(f, service.New(service.Config{}), api.Config{Sessions: all})
 	cluster, err := wire.DecodeCluster(strings.NewReader(twoGPUs), wire.Limits{})
 	if err != nil {
 		f.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 	registry "github.com/hare-sched/hare/sim/policies"
@@ -190,7 +191,7 @@ func TestRegretLinesComeOneByOne(t *testing.T) {
 	engine := &step{on: make(chan struct{}), out: make(chan error, 1)}
 	s := newSessionServer(t, sessions.Config{})
 	s.Server.Close()
-	s.Server = httptest.NewServer(api.New(service.New(service.Config{Engine: engine}),
+	s.Server = httptest.NewServer(servetest.New(t, service.New(service.Config{Engine: engine}),
 		api.Config{MaxBodyBytes: 1 << 20, Sessions: s.sessions}))
 	at := s.open(t, "")
 	s.call(t, "POST", at+"/events", run+endOfRun)

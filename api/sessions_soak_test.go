@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store/sqlite"
@@ -43,7 +44,7 @@ func TestSoakSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(service.New(service.Config{}), api.Config{Sessions: sessions}))
+	server := httptest.NewServer(servetest.New(t, service.New(service.Config{}), api.Config{Sessions: sessions}))
 	defer func() {
 		server.Close()
 		if err := sessions.Close(); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store"
@@ -131,9 +132,8 @@ func TestServeEndsStreams(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() {
-		ended <- api.Serve(ctx, l, api.New(svc, api.Config{Sessions: all}), svc, 2*patience)
-	}()
+	h := servetest.New(t, svc, api.Config{Sessions: all})
+	go func() { ended <- api.Serve(ctx, l, h, svc, 2*patience) }()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	url := "http://" + l.Addr().String() + "/v1/sessions/" + session.ID()

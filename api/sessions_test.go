@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store"
@@ -76,7 +77,7 @@ func newSessionServer(t testing.TB, cfg sessions.Config, tune ...func(*api.Confi
 		f(&served)
 	}
 	s.config = served
-	s.serve(t, api.New(s.svc, served))
+	s.serve(t, servetest.New(t, s.svc, served))
 	t.Cleanup(func() {
 		s.Close()
 		if err := s.sessions.Close(); err != nil {
@@ -93,7 +94,7 @@ func (s *sessionServer) impatient(t testing.TB) *sessionServer {
 	t.Helper()
 	second := &sessionServer{svc: s.svc, sessions: s.sessions, config: s.config}
 	second.config.BodyTime = 500 * time.Millisecond
-	second.serve(t, api.New(s.svc, second.config))
+	second.serve(t, servetest.New(t, s.svc, second.config))
 	t.Cleanup(second.Close)
 	return second
 }

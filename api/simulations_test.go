@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/solver"
 )
@@ -19,7 +20,7 @@ func newSimulationServer(t *testing.T, cfg service.Config) (http.Handler, *servi
 	t.Helper()
 	cfg.Solver = solver.Config{Version: "test"}
 	svc := service.New(cfg)
-	return api.New(svc, api.Config{MaxBodyBytes: 1 << 20}), svc
+	return servetest.New(t, svc, api.Config{MaxBodyBytes: 1 << 20}), svc
 }
 
 // shortTrace is a trace in Gavel's format; its first job takes 100 leases of 360 s.

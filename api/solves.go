@@ -14,7 +14,6 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// solveRoutes adds routes that exist also without Config.Solves: they answer 404 then.
 func (s *server) solveRoutes(r chi.Router) {
 	const one = "/v1/solves/{id}"
 	r.Post("/v1/solves", s.handle(s.solve))
@@ -33,14 +32,6 @@ func (s *server) solveRoutes(r chi.Router) {
 	r.Get(one+"/certificate", s.handle(s.admit(s.getCertificate)))
 	r.Get(one+"/instance", s.handle(s.getInstance))
 	r.Get(one+"/events", uncompressed(s.handle(s.getSolveEvents, "after")))
-}
-
-// solves returns the stored solves, or a 404 where the server stores none.
-func (s *server) solves() (*solves.Solves, error) {
-	if s.cfg.Solves == nil {
-		return nil, &statusError{http.StatusNotFound, "no_solves", "this server keeps no solves"}
-	}
-	return s.cfg.Solves, nil
 }
 
 // solve answers with the result, or with 202 and the path at which the result will be.
@@ -88,9 +79,6 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 	key, err := idempotencyKey(r)
 	if err != nil {
 		return err
-	}
-	if s.cfg.Solves == nil {
-		return s.admit(func(w http.ResponseWriter, r *http.Request) error { return s.solveUnkept(w, r, kind, key) })(w, r)
 	}
 	// A place in the quota of the tenant is held from when the body has arrived until the
 	// solve has ended, which may be long after the answer. A repeated request needs no such
@@ -160,29 +148,6 @@ func (s *server) unanswered(info solves.Info) error {
 		return admission.ErrDraining
 	}
 	return &statusError{http.StatusInternalServerError, "solve_failed", info.Error}
-}
-
-// solveUnkept answers with the result where no solves are stored.
-func (s *server) solveUnkept(w http.ResponseWriter, r *http.Request, kind, key string) error {
-	if key != "" {
-		return &statusError{http.StatusUnprocessableEntity, "no_solves",
-			"this server keeps no solves: send no Idempotency-Key"}
-	}
-	req, err := s.read(w, r, "options")
-	if err != nil {
-		return err
-	}
-	res, err := s.solveOrReplan(r, req)
-	if err != nil {
-		return err
-	}
-	if err := r.Context().Err(); err != nil {
-		return err
-	}
-	_, end := s.step(r.Context(), "encode")
-	err = encodeResult(w, res, kind)
-	end(err)
-	return err
 }
 
 // submit reads the body and submits the solve.

@@ -46,12 +46,9 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	kept, tenant, id, err := s.solveOf(r)
-	if err != nil {
-		return err
-	}
+	tenant, id := solveOf(r)
 	// A refusal must be sent before the status of the stream.
-	if _, err := kept.Get(r.Context(), tenant, id); err != nil {
+	if _, err := s.cfg.Solves.Get(r.Context(), tenant, id); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
@@ -62,7 +59,7 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	return follow(s, w, r, kind == kindEvents, feed[solves.Event]{
 		of: "solves", buffer: 1, retry: reconnect,
 		items: func(ctx context.Context) iter.Seq2[solves.Event, error] {
-			return kept.Events(ctx, tenant, id, after)
+			return s.cfg.Solves.Events(ctx, tenant, id, after)
 		},
 		write: func(l *liveWriter, e solves.Event) {
 			l.item(e.Seq, e.Type, func(b []byte) []byte { return append(b, solveEventJSON(e)...) })

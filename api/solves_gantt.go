@@ -73,11 +73,7 @@ func (s *server) gantt(w http.ResponseWriter, r *http.Request, kind, media strin
 			return badQuery("?width= must be a whole number from %d to %d", plot.LeastGanttWidth, plot.MostGanttWidth)
 		}
 	}
-	solves, tenant, id, err := s.solveOf(r)
-	if err != nil {
-		return err
-	}
-	inst, res, err := drawable(r, solves, tenant, id)
+	inst, res, err := s.drawable(r)
 	if err != nil {
 		return err
 	}

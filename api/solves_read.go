@@ -22,11 +22,9 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// solveOf returns the stored solves, and the tenant and the id of the solve in the
-// path.
-func (s *server) solveOf(r *http.Request) (*solves.Solves, string, string, error) {
-	solves, err := s.solves()
-	return solves, tenantOf(r.Context()), chi.URLParam(r, "id"), err
+// solveOf returns the tenant and the id of the solve in the path.
+func solveOf(r *http.Request) (tenant, id string) {
+	return tenantOf(r.Context()), chi.URLParam(r, "id")
 }
 
 // getSolve describes a solve.
@@ -55,11 +53,8 @@ func (s *server) getSolve(w http.ResponseWriter, r *http.Request) error {
 	if q.Has("wait") && (!ok || wait > int64(maxWait/time.Second)) {
 		return badQuery("?wait= must be a whole number of seconds from 0 to %d", int64(maxWait/time.Second))
 	}
-	solves, tenant, id, err := s.solveOf(r)
-	if err != nil {
-		return err
-	}
-	info, err := solves.Get(r.Context(), tenant, id)
+	tenant, id := solveOf(r)
+	info, err := s.cfg.Solves.Get(r.Context(), tenant, id)
 	if err != nil {
 		return err
 	}
@@ -137,7 +132,6 @@ func (s *server) changed(ctx context.Context, info solves.Info, tag string) (sol
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	solveListJSON	"the solves"
 //	@Failure		400	{object}	openapi.Problem		"a parameter is invalid"
-//	@Failure		404	{object}	openapi.Problem		"this server keeps no solves"
 //	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
 //	@Router			/v1/solves [get]
 func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
@@ -171,11 +165,7 @@ func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 		}
 		f.Limit = int(n)
 	}
-	solves, err := s.solves()
-	if err != nil {
-		return err
-	}
-	infos, next, err := solves.List(r.Context(), tenantOf(r.Context()), f)
+	infos, next, err := s.cfg.Solves.List(r.Context(), tenantOf(r.Context()), f)
 	if fault := (*hare.InvalidError)(nil); errors.As(err, &fault) {
 		return badQuery("?after= must be the next of a list")
 	}
@@ -224,11 +214,8 @@ type solveListLinks struct {
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"
 //	@Router			/v1/solves/{id}/cancel [post]
 func (s *server) cancelSolve(w http.ResponseWriter, r *http.Request) error {
-	solves, tenant, id, err := s.solveOf(r)
-	if err != nil {
-		return err
-	}
-	info, err := solves.Cancel(r.Context(), tenant, id)
+	tenant, id := solveOf(r)
+	info, err := s.cfg.Solves.Cancel(r.Context(), tenant, id)
 	if err != nil {
 		return err
 	}
@@ -253,11 +240,8 @@ func (s *server) cancelSolve(w http.ResponseWriter, r *http.Request) error {
 //	@Failure	507	{object}	openapi.Problem	"the disk refuses the write"
 //	@Router		/v1/solves/{id} [delete]
 func (s *server) deleteSolve(w http.ResponseWriter, r *http.Request) error {
-	solves, tenant, id, err := s.solveOf(r)
-	if err != nil {
-		return err
-	}
-	if err := solves.Delete(r.Context(), tenant, id); err != nil {
+	tenant, id := solveOf(r)
+	if err := s.cfg.Solves.Delete(r.Context(), tenant, id); err != nil {
 		return err
 	}
 	s.cfg.Logger.Info("solve deleted", "request_id", requestID(r.Context()), "solve", id)
@@ -286,11 +270,8 @@ func (s *server) getResult(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	solves, tenant, id, err := s.solveOf(r)
-	if err != nil {
-		return err
-	}
-	info, err := solves.Get(r.Context(), tenant, id)
+	tenant, id := solveOf(r)
+	info, err := s.cfg.Solves.Get(r.Context(), tenant, id)
 	if err != nil {
 		return err
 	}
@@ -310,7 +291,7 @@ func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info solves.
 		}
 		// saved intermediate results have no list of tasks
 		if res.Options.Detail == "tasks" && res.TaskList == nil && res.Schedule != nil {
-			inst, err := planned(r, s.cfg.Solves, info.Tenant, info.ID, res)
+			inst, err := s.planned(r.Context(), info.Tenant, info.ID, res)
 			if err != nil {
 				return err
 			}
@@ -357,11 +338,8 @@ func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindJSON); err != nil {
 		return err
 	}
-	solves, tenant, id, err := s.solveOf(r)
-	if err != nil {
-		return err
-	}
-	res, err := solves.Result(r.Context(), tenant, id)
+	tenant, id := solveOf(r)
+	res, err := s.cfg.Solves.Result(r.Context(), tenant, id)
 	if err != nil {
 		return err
 	}
@@ -393,11 +371,8 @@ func (s *server) getInstance(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindJSON); err != nil {
 		return err
 	}
-	solves, tenant, id, err := s.solveOf(r)
-	if err != nil {
-		return err
-	}
-	inst, err := solves.Instance(r.Context(), tenant, id)
+	tenant, id := solveOf(r)
+	inst, err := s.cfg.Solves.Instance(r.Context(), tenant, id)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -65,11 +64,7 @@ func (s *server) getSolveSchedule(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	solves, tenant, id, err := s.solveOf(r)
-	if err != nil {
-		return err
-	}
-	inst, res, err := drawable(r, solves, tenant, id)
+	inst, res, err := s.drawable(r)
 	if err != nil {
 		return err
 	}
@@ -95,10 +90,9 @@ func (s *server) getSolveSchedule(w http.ResponseWriter, r *http.Request) error 
 	return out.Flush()
 }
 
-// drawable returns the result of a solve that has a schedule, and the instance that was
-// scheduled.
-func drawable(r *http.Request, solves *solves.Solves, tenant, id string) (*hare.Instance, *hare.Result, error) {
-	inst, res, err := answered(r, solves, tenant, id)
+// drawable returns the result of the solve in the path, which has a schedule, and the instance that was scheduled.
+func (s *server) drawable(r *http.Request) (*hare.Instance, *hare.Result, error) {
+	inst, res, err := s.solved(r)
 	if err == nil && res.Schedule == nil {
 		err = plot.ErrNoSchedule
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/solves"
-	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )
@@ -33,7 +33,7 @@ func newSolveServer(t testing.TB, cfg service.Config, tune ...func(*api.Config))
 	}
 	s := &solveServer{}
 	s.svc = service.New(cfg)
-	s.solves = keepSolves(t, s.svc)
+	s.solves = servetest.Solves(t, s.svc)
 	served := api.Config{MaxBodyBytes: 1 << 20, Solves: s.solves}
 	for _, f := range tune {
 		f(&served)
@@ -42,21 +42,6 @@ func newSolveServer(t testing.TB, cfg service.Config, tune ...func(*api.Config))
 	s.serve(t, api.New(s.svc, served))
 	t.Cleanup(s.Close)
 	return s
-}
-
-// keepSolves stores solves in memory until the end of the test.
-func keepSolves(t testing.TB, svc *service.Service) *solves.Solves {
-	t.Helper()
-	solves, err := solves.Open(context.Background(), solves.Config{Service: svc, Store: store.NewMemorySolves()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := solves.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return solves
 }
 
 // post submits a solve and returns its answer.
@@ -384,10 +369,5 @@ func TestBadSolves(t *testing.T) {
 				t.Errorf("got %d %q, want %d %q: %s", code, p.Code, c.status, c.code, text)
 			}
 		})
-	}
-	// A server that does not store solves answers with the code no_solves.
-	h2 := request(t, api.New(s.svc, api.Config{}), "GET", "/v1/solves/x", "")
-	if h2.Code != 404 || !strings.Contains(h2.Body.String(), `"no_solves"`) {
-		t.Errorf("%d %s", h2.Code, h2.Body)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/access"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/service"
@@ -477,6 +478,6 @@ func BenchmarkKeyed(b *testing.B) {
 	b.Run("with", func(b *testing.B) { call(b, with.handler) })
 	b.Run("without", func(b *testing.B) {
 		svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
-		call(b, api.New(svc, api.Config{Sessions: with.sessions}))
+		call(b, servetest.New(b, svc, api.Config{Sessions: with.sessions}))
 	})
 }

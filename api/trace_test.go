@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/solver"
 )
@@ -150,7 +152,7 @@ func TestTraceOfASolve(t *testing.T) {
 	tracing := openTracing(t, c.URL, nil)
 	var text bytes.Buffer
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}, Running: 2})
-	h := api.New(svc, api.Config{Tracing: tracing, Logger: slog.New(slog.NewJSONHandler(&text, nil))})
+	h := servetest.New(t, svc, api.Config{Tracing: tracing, Logger: slog.New(slog.NewJSONHandler(&text, nil))})
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	w := request(t, h, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":{"work_limit":20000}}`,
 		"traceparent", "00-"+trace+"-"+parent+"-01", "X-Request-Id", "docs-2")
@@ -215,8 +217,9 @@ func TestTraceOfASolve(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &res); err != nil {
 		t.Fatal(err)
 	}
+	id := w.Header().Get("Hare-Solve-Id")
 	for key, want := range map[string]string{"hare.jobs": "3", "hare.gpus": "6", "hare.termination": res.Termination,
-		"hare.solve_id": "docs-2", "hare.value": res.Value.String(), "hare.bound": res.Bound.String()} {
+		"hare.solve_id": id, "hare.value": res.Value.String(), "hare.bound": res.Bound.String()} {
 		if got := valueOf(solve, key); got != want {
 			t.Errorf("solve: %s is %q, not %q", key, got, want)
 		}
@@ -248,7 +251,7 @@ func TestTraceOfASolve(t *testing.T) {
 			strings.Contains(lines[i], "bert") {
 			t.Errorf("line %d: %s", i, lines[i])
 		}
-		if msg == "solve ends" && (line["gap"] == nil || line["improve_s"] == nil || line["solve"] != "docs-2") {
+		if msg == "solve ends" && (line["gap"] == nil || line["improve_s"] == nil || line["solve"] != id) {
 			t.Errorf("%s", lines[i])
 		}
 	}
@@ -260,7 +263,7 @@ func TestTraceOfASolve(t *testing.T) {
 func TestTraceOfRefusals(t *testing.T) {
 	c := newCollector(t)
 	tracing := openTracing(t, c.URL, nil)
-	h := api.New(service.New(service.Config{Running: 1}), api.Config{Tracing: tracing})
+	h := servetest.New(t, service.New(service.Config{Running: 1}), api.Config{Tracing: tracing})
 	request(t, h, "POST", "/v1/solves", `{"instance":{"secret":1}}`)
 	request(t, h, "GET", "/nowhere", "")
 	if err := tracing.Flush(t.Context()); err != nil {
@@ -309,7 +312,8 @@ func TestCollectorsThatFail(t *testing.T) {
 			t.Setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4")
 			t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
 			tracing := openTracing(t, url, nil)
-			h := api.New(service.New(service.Config{Solver: solver.Config{Version: "test"}}), api.Config{Tracing: tracing})
+			svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
+			h := servetest.New(t, svc, api.Config{Tracing: tracing})
 			began := time.Now()
 			for range 50 {
 				if w := request(t, h, "POST", "/v1/solves", text); w.Code != http.StatusOK {
@@ -341,7 +345,8 @@ func TestCollectorsThatFail(t *testing.T) {
 func TestTracesAreFlushedAtTheEnd(t *testing.T) {
 	c := newCollector(t)
 	tracing := openTracing(t, c.URL, nil)
-	h := api.New(service.New(service.Config{Solver: solver.Config{Version: "test"}}), api.Config{Tracing: tracing})
+	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
+	h := servetest.New(t, svc, api.Config{Tracing: tracing})
 	request(t, h, "GET", "/v1/version", "")
 	if err := tracing.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -374,7 +379,7 @@ func TestTracingConfig(t *testing.T) {
 		if tracing == nil || err != nil {
 			t.Fatal(tracing, err)
 		}
-		h := api.New(service.New(service.Config{}), api.Config{Tracing: tracing})
+		h := servetest.New(t, service.New(service.Config{}), api.Config{Tracing: tracing})
 		request(t, h, "GET", "/v1/version", "")
 		if err := tracing.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -405,20 +410,25 @@ func TestTracingConfig(t *testing.T) {
 // some.
 func BenchmarkObserved(b *testing.B) {
 	c := newCollector(b)
-	text := `{"instance":` + example(b) + `,"options":` + quick + `}`
+	text := `{"instance":` + example(b) + `,"options":` + strings.TrimSuffix(quick, "}") + `,"seed":`
 	for _, traced := range []bool{false, true} {
 		var tracing *api.Tracing
 		if traced {
 			tracing = openTracing(b, c.URL, nil)
 		}
-		h := api.New(service.New(service.Config{Solver: solver.Config{Version: "test"}}), api.Config{Tracing: tracing})
+		svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
+		h := servetest.New(b, svc, api.Config{Tracing: tracing})
 		for _, r := range []struct{ name, method, path, body string }{{"version", "GET", "/v1/version", ""},
 			{"solve", "POST", "/v1/solves", text}} {
 			b.Run(fmt.Sprintf("%s/traced=%v", r.name, traced), func(b *testing.B) {
 				b.ReportAllocs()
-				for b.Loop() {
+				for seed := 0; b.Loop(); seed++ { // an equal solve would be answered from the cache
+					body := r.body
+					if body != "" {
+						body += strconv.Itoa(seed) + "}}"
+					}
 					w := httptest.NewRecorder()
-					q := httptest.NewRequest(r.method, "http://localhost"+r.path, strings.NewReader(r.body))
+					q := httptest.NewRequest(r.method, "http://localhost"+r.path, strings.NewReader(body))
 					q.Header.Set("Content-Type", "application/json")
 					h.ServeHTTP(w, q)
 					if w.Code != http.StatusOK {

@@ -14,45 +14,33 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
-	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )
 
-// kept is a store of one solve.
-type kept struct {
+// stored is a solve that a server keeps.
+type stored struct {
+	id   string
 	inst *hare.Instance
 	res  *hare.Result
 }
 
-func (k *kept) Instance(_ context.Context, tenant, id string) (*hare.Instance, error) {
-	if id != "one" || tenant != "" {
-		return nil, solves.ErrNoSolve
-	}
-	return k.inst, nil
-}
-
-func (k *kept) Result(_ context.Context, tenant, id string) (*hare.Result, error) {
-	if id != "one" || tenant != "" {
-		return nil, solves.ErrNoSolve
-	}
-	return k.res, nil
-}
-
-func newWhatIfServer(t *testing.T, bound string) (http.Handler, *kept) {
+func newWhatIfServer(t *testing.T, bound string) (http.Handler, *stored) {
 	t.Helper()
 	inst, err := wire.DecodeInstance(strings.NewReader(example(t)), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}, Running: 2})
-	res, err := svc.Solve(t.Context(), inst, hare.Options{Seed: 1, WorkLimit: 500, Bound: bound})
+	kept := servetest.Solves(t, svc)
+	id := solved(t, kept, inst, hare.Options{Seed: 1, WorkLimit: 500, Bound: bound})
+	res, err := kept.Result(t.Context(), "", id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := &kept{inst, res}
-	return api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solved: store, MaxWhatIfs: 1}), store
+	return api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solves: kept, MaxWhatIfs: 1}), &stored{id, inst, res}
 }
 
 const someScenarios = `"options":{"work_limit":300},"scenarios":[
@@ -142,7 +130,7 @@ func TestWhatIfIsReproducible(t *testing.T) {
 func TestWhatIfOfAStoredSolve(t *testing.T) {
 	h, store := newWhatIfServer(t, "")
 	const scenarios = `"scenarios":[{"id":"less","remove_jobs":["vgg"]}],"options":{"work_limit":300}`
-	lines := whatIfLines(t, request(t, h, "POST", "/v1/what-if", `{"base":{"solve_id":"one"},`+scenarios+`}`))
+	lines := whatIfLines(t, request(t, h, "POST", "/v1/what-if", `{"base":{"solve_id":"`+store.id+`"},`+scenarios+`}`))
 	if lines[0]["instance_sha256"] != wire.SHA256(store.inst) || lines[1]["status"] != "succeeded" {
 		t.Errorf("%v", lines)
 	}
@@ -200,7 +188,7 @@ func TestWhatIfRefusals(t *testing.T) {
 // TestWhatIfQuotaAndCancellation checks that a second what-if of a tenant is
 // refused while the first runs, and that a client that disconnects ends its own.
 func TestWhatIfQuotaAndCancellation(t *testing.T) {
-	h, _ := newWhatIfServer(t, "")
+	h, store := newWhatIfServer(t, "")
 	srv := httptest.NewServer(h)
 	defer srv.Close()
 	client := srv.Client()
@@ -226,7 +214,7 @@ func TestWhatIfQuotaAndCancellation(t *testing.T) {
 	}()
 	post := func() *http.Response {
 		resp, err := client.Post(srv.URL+"/v1/what-if", "application/json",
-			strings.NewReader(`{"base":{"solve_id":"one"},"scenarios":[]}`))
+			strings.NewReader(`{"base":{"solve_id":"`+store.id+`"},"scenarios":[]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +247,7 @@ func TestWhatIfQuotaAndCancellation(t *testing.T) {
 
 func TestPrices(t *testing.T) {
 	h, store := newWhatIfServer(t, "")
-	w := request(t, h, "GET", "/v1/solves/one/prices", "")
+	w := request(t, h, "GET", "/v1/solves/"+store.id+"/prices", "")
 	var p struct {
 		GridS []float64 `json:"grid_s"`
 		Types []struct {
@@ -285,13 +273,13 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%s: Σ π·len %g, total %g, fall %g", k.Type, sum, k.Total, k.BoundFall)
 		}
 	}
-	w = request(t, h, "GET", "/v1/solves/one/prices", "", "Accept", "text/csv")
+	w = request(t, h, "GET", "/v1/solves/"+store.id+"/prices", "", "Accept", "text/csv")
 	rows := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
 	cells := len(p.GridS) - 1
 	if rows[0] != "type,tasks,from_s,to_s,price" || len(rows) != 1+cells*(2+len(store.res.Certificate.Sizes)) {
 		t.Errorf("%d rows, first %q", len(rows), rows[0])
 	}
-	w = request(t, h, "GET", "/v1/solves/one/prices.svg", "")
+	w = request(t, h, "GET", "/v1/solves/"+store.id+"/prices.svg", "")
 	d := xml.NewDecoder(w.Body)
 	for {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -303,8 +291,8 @@ func TestPrices(t *testing.T) {
 	if w := request(t, h, "GET", "/v1/solves/two/prices", ""); w.Code != http.StatusNotFound {
 		t.Errorf("another solve: %d", w.Code)
 	}
-	h, _ = newWhatIfServer(t, "machine")
-	if w := request(t, h, "GET", "/v1/solves/one/prices", ""); w.Code != http.StatusNotFound ||
+	h, store = newWhatIfServer(t, "machine")
+	if w := request(t, h, "GET", "/v1/solves/"+store.id+"/prices", ""); w.Code != http.StatusNotFound ||
 		!strings.Contains(w.Body.String(), "no_prices") {
 		t.Errorf("a machine bound: %d %s", w.Code, w.Body)
 	}
@@ -313,16 +301,16 @@ func TestPrices(t *testing.T) {
 func TestWhatIfFollowsItsSchema(t *testing.T) {
 	sequential(t)
 	doc := specification(t)
-	h, _ := newWhatIfServer(t, "")
+	h, store := newWhatIfServer(t, "")
 	in := `{"base":{"instance":` + example(t) + `},`
 	for _, c := range []struct{ name, method, path, at, body string }{
 		{"lines", "POST", "/v1/what-if", "", in + someScenarios + `}`},
 		{"pruned", "POST", "/v1/what-if", "", in + `"prune":{"below_s":1000},` + someScenarios + `}`},
 		{"refused", "POST", "/v1/what-if", "", in + `"scenarios":[{"x":1}]}`},
 		{"no solve", "POST", "/v1/what-if", "", `{"base":{"solve_id":"two"},"scenarios":[]}`},
-		{"prices", "GET", "/v1/solves/{id}/prices", "/v1/solves/one/prices", ""},
+		{"prices", "GET", "/v1/solves/{id}/prices", "/v1/solves/" + store.id + "/prices", ""},
 		{"no prices", "GET", "/v1/solves/{id}/prices", "/v1/solves/two/prices", ""},
-		{"picture", "GET", "/v1/solves/{id}/prices.svg", "/v1/solves/one/prices.svg", ""},
+		{"picture", "GET", "/v1/solves/{id}/prices.svg", "/v1/solves/" + store.id + "/prices.svg", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			at := c.at

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store"
@@ -153,7 +154,7 @@ func overHTTP(t *testing.T, store store.SessionStore, inst *hare.Instance, polic
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(svc, api.Config{Sessions: all}))
+	server := httptest.NewServer(servetest.New(t, svc, api.Config{Sessions: all}))
 	defer func() {
 		server.Close()
 		if err := all.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/clusters"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
@@ -36,7 +37,7 @@ func managed(t *testing.T, change func(*client.Config)) (*client.Client, *keeper
 		}
 	})
 	k := newKeeper(t)
-	k.api = api.New(svc, api.Config{Sessions: kept, Clusters: managed})
+	k.api = servetest.New(t, svc, api.Config{Sessions: kept, Clusters: managed})
 	return k.serve(t, change), k
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store"
@@ -55,7 +56,7 @@ func newKeeper(t *testing.T) *keeper {
 	}
 	t.Cleanup(func() { _ = sessions.Close() })
 	k := &keeper{
-		api:   api.New(svc, api.Config{Sessions: sessions, Heartbeat: 50 * time.Millisecond}),
+		api:   servetest.New(t, svc, api.Config{Sessions: sessions, Heartbeat: 50 * time.Millisecond}),
 		byKey: map[string]string{}, results: map[string]string{}, calls: map[string]int{},
 		lose: map[string]int{}, fail: map[string][]fail{}, release: make(chan struct{}),
 	}

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -15,11 +14,10 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/access"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/service"
-	"github.com/hare-sched/hare/serve/solves"
-	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"
@@ -29,12 +27,7 @@ import (
 func live(t *testing.T, dir string) (url string) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2, Queue: 8})
-	solves, err := solves.Open(context.Background(),
-		solves.Config{Service: svc, Store: store.NewMemorySolves()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := api.Config{Solves: solves, Heartbeat: 50 * time.Millisecond}
+	cfg := api.Config{Heartbeat: 50 * time.Millisecond}
 	if dir != "" {
 		ring, err := access.OpenKeyring(access.FileIn(dir), nil, nil)
 		if err != nil {
@@ -42,13 +35,8 @@ func live(t *testing.T, dir string) (url string) {
 		}
 		cfg.Keys, cfg.Quotas = ring, admission.NewQuotas(admission.Quota{}, ring.Quota)
 	}
-	srv := httptest.NewServer(api.New(svc, cfg))
-	t.Cleanup(func() {
-		srv.Close()
-		if err := solves.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	srv := httptest.NewServer(servetest.New(t, svc, cfg))
+	t.Cleanup(srv.Close)
 	return srv.URL
 }
 

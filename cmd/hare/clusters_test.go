@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/clusters"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
@@ -28,7 +29,7 @@ func managedServer(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(api.New(service.New(service.Config{Solver: solver.Config{Version: "test"}}),
+	srv := httptest.NewServer(servetest.New(t, service.New(service.Config{Solver: solver.Config{Version: "test"}}),
 		api.Config{Sessions: kept, Clusters: managed}))
 	t.Cleanup(func() {
 		srv.Close()

@@ -21,9 +21,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
-	"github.com/hare-sched/hare/serve/solves"
-	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
@@ -90,19 +89,9 @@ func (c *cutAfter) Write(b []byte) (int, error) {
 func newPoorLine(t *testing.T, tune ...func(*http.Client)) (*poorLine, *remote) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
-	solves, err := solves.Open(context.Background(),
-		solves.Config{Service: svc, Store: store.NewMemorySolves()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &poorLine{next: api.New(svc, api.Config{Solves: solves}), seen: map[string]int{}, lines: 12}
+	p := &poorLine{next: servetest.New(t, svc, api.Config{}), seen: map[string]int{}, lines: 12}
 	server := httptest.NewServer(p)
-	t.Cleanup(func() {
-		server.Close()
-		if err := solves.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(server.Close)
 	for _, f := range tune {
 		f(server.Client())
 	}
@@ -236,24 +225,19 @@ func (w cancellingBody) Read(b []byte) (int, error) {
 func TestSolveOnAServer(t *testing.T) {
 	t.Parallel() // one command waits for a server
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
-	solves, err := solves.Open(context.Background(),
-		solves.Config{Service: svc, Store: store.NewMemorySolves()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- api.Serve(ctx, l, api.New(svc, api.Config{Solves: solves}), svc, time.Second) }()
+	h := servetest.New(t, svc, api.Config{})
+	go func() { served <- api.Serve(ctx, l, h, svc, time.Second) }()
 	defer func() {
 		stop()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
-		_ = solves.Close()
 	}()
 	server := "http://" + l.Addr().String() + "/"
 	const three = "../../testdata/examples/three-jobs.instance.json"
@@ -332,14 +316,8 @@ func TestSolveOnAServer(t *testing.T) {
 // a server that does not speak TLS.
 func TestServersCertificate(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
-	solves, err := solves.Open(context.Background(),
-		solves.Config{Service: svc, Store: store.NewMemorySolves()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = solves.Close() })
 	var calls atomic.Int32
-	h := api.New(svc, api.Config{Solves: solves})
+	h := servetest.New(t, svc, api.Config{})
 	server := httptest.NewUnstartedServer(h)
 	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {

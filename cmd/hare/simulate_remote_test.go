@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/testing/servetest"
 	"github.com/hare-sched/hare/serve/service"
 )
 
@@ -18,7 +19,7 @@ func TestSimulateOnAServer(t *testing.T) {
 	const cost = "gavel:max_sum_throughput_normalized_by_cost_perf"
 	engine, stop := startPrograms(t.Context(), []string{cost}) // as in this process, because figures name the engine
 	defer stop()
-	srv := httptest.NewServer(api.New(service.New(service.Config{Solver: engine}), api.Config{}))
+	srv := httptest.NewServer(servetest.New(t, service.New(service.Config{Solver: engine}), api.Config{}))
 	defer srv.Close()
 	trace := file(t, "trace.csv", `job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight
 0,0,ResNet-18 (batch size 64),20000,1,1

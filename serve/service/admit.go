@@ -48,8 +48,8 @@ func (s *Service) AdmitSolve(inst *hare.Instance, opt hare.Options, call admissi
 	return opt, a, err
 }
 
-// Learn adds the running time of an admitted solve to the model of costs.
-func (s *Service) Learn(inst *hare.Instance, opt hare.Options, a admission.Call, res *hare.Result,
+// learn adds the running time of an admitted solve to the model of costs.
+func (s *Service) learn(inst *hare.Instance, opt hare.Options, a admission.Call, res *hare.Result,
 	took time.Duration) {
 	if res == nil {
 		return

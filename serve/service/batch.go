@@ -9,7 +9,6 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/admission"
-	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/whatif"
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"
@@ -40,20 +39,6 @@ func (be batchEngine) Acquire(ctx context.Context, deadline time.Time) (
 	work context.Context, leave func(), err error) {
 	work, leave, _, err = be.s.acquireBy(ctx, deadline, true)
 	return work, leave, err
-}
-
-// warmEngine is an Engine that can start from the prices of another solve.
-type warmEngine interface {
-	SolveWarm(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate) (*hare.Result, error)
-}
-
-var _ warmEngine = solverEngine{}
-
-func (se solverEngine) SolveWarm(ctx context.Context, inst *hare.Instance, opt hare.Options,
-	warm *hare.Certificate) (*hare.Result, error) {
-	cfg := se.cfg
-	cfg.Progress, cfg.WarmPrices = chainProgress(cfg.Progress, progressOf(ctx)), warm
-	return solver.Solve(ctx, inst, opt, cfg)
 }
 
 // queueRetry is how long a scenario waits to queue again when the queue is full.
@@ -103,15 +88,9 @@ func (be batchEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.O
 		return nil, wait, err
 	}
 	defer func() { _ = claim.Grow(-bytes) }()
-	if opt.TimeLimit > 0 {
-		opt.TimeLimit = max(admission.LeastTime, min(opt.TimeLimit, time.Until(deadline)))
-	} else {
-		var cancel context.CancelFunc
-		work, cancel = context.WithTimeout(work, s.cfg.MaxTime)
-		defer cancel()
+	if opt.TimeLimit == 0 {
+		deadline = time.Now().Add(s.cfg.MaxTime)
 	}
-	work, ended := s.currentHooks().solving(work, inst, opt)
-	defer func() { ended(res, err) }()
 	// Each solve of a batch has its own goroutine, where a panic would end the process.
 	// The panic is turned into the failure of the scenario.
 	defer func() {
@@ -119,10 +98,6 @@ func (be batchEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.O
 			res, err = nil, fmt.Errorf("service: a solve panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if e, ok := s.cfg.Engine.(warmEngine); ok && from.Warm != nil {
-		res, err = e.SolveWarm(work, inst, opt, from.Warm)
-	} else {
-		res, err = s.cfg.Engine.Solve(work, inst, opt)
-	}
+	res, err = s.Run(work, inst, opt, RunOptions{Deadline: deadline, Warm: from.Warm})
 	return res, wait, err
 }

@@ -25,7 +25,7 @@ const DefaultGap = solver.DefaultGap
 // Methods lists the methods of Bound.
 func Methods() []string { return solver.Methods() }
 
-// Engine does the work that a Service admits and queues.
+// Engine does the work that a Service admits and queues, in place of package solver.
 type Engine interface {
 	Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error)
 	Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error)
@@ -75,9 +75,6 @@ func New(cfg Config) *Service {
 	}
 	if cfg.MaxTime <= 0 {
 		cfg.MaxTime = time.Minute
-	}
-	if cfg.Engine == nil {
-		cfg.Engine = solverEngine{cfg.Solver}
 	}
 	life, stop := context.WithCancel(context.Background())
 	return &Service{cfg: cfg, queue: admission.NewQueue(cfg.Running, cfg.Queue), costs: admission.NewCosts(),
@@ -197,51 +194,24 @@ func (s *Service) wait(ctx context.Context, t *admission.Ticket, quit <-chan str
 // Solve solves one instance. The time limit includes the time in the queue. When ctx
 // ends, the answer is the best certified pair of schedule and bound so far.
 func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
-	return s.limited(ctx, inst, opt, func(ctx context.Context, opt hare.Options) (*hare.Result, error) {
-		return s.cfg.Engine.Solve(ctx, inst, opt)
-	})
-}
-
-// limited waits for a slot and calls run within the time limit of opt.
-func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Options,
-	run func(context.Context, hare.Options) (*hare.Result, error)) (res *hare.Result, err error) {
 	opt = solver.Defaults(opt)
 	if err := solver.CheckOptions(opt); err != nil {
 		return nil, err
 	}
-	asked := opt.TimeLimit
-	limit := asked
+	limit := opt.TimeLimit
 	if limit == 0 {
 		limit = s.cfg.MaxTime
 	}
-	deadline := time.Now().Add(limit)
-	granted, a, err := s.AdmitSolve(inst, opt, admission.Call{Deadline: deadline})
+	opt, a, err := s.AdmitSolve(inst, opt, admission.Call{Deadline: time.Now().Add(limit)})
 	if err != nil {
 		return nil, err
 	}
-	opt = granted
 	ctx, leave, err := s.Await(ctx, s.queue.Enqueue(a), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	if asked > 0 {
-		opt.TimeLimit = max(admission.LeastTime, time.Until(deadline))
-	} else {
-		// The work limit ends such a solve; the clock is only a safeguard.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
-		defer cancel()
-	}
-	began := time.Now()
-	ctx, ended := s.currentHooks().solving(ctx, inst, opt)
-	defer func() { ended(res, err) }()
-	res, err = run(ctx, opt)
-	s.Learn(inst, opt, a, res, time.Since(began))
-	if res != nil {
-		res.Options.TimeLimit, res.Degraded = asked, a.Degraded
-	}
-	return res, err
+	return s.Run(ctx, inst, opt, RunOptions{Call: a, Deadline: a.Deadline})
 }
 
 // Bound computes a lower bound by one method.
@@ -254,7 +224,10 @@ func (s *Service) Bound(ctx context.Context, inst *hare.Instance, method string)
 	defer leave()
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	return s.cfg.Engine.Bound(ctx, inst, method)
+	if s.cfg.Engine != nil {
+		return s.cfg.Engine.Bound(ctx, inst, method)
+	}
+	return solver.Bound(ctx, inst, method, s.cfg.Solver)
 }
 
 // BoundExpected bounds the mean cost over the durations of jobs (docs/reference/model.md, "Durations").
@@ -294,7 +267,11 @@ func (s *Service) Verify(ctx context.Context, inst *hare.Instance, res, previous
 		return nil, err
 	}
 	defer leave()
-	return s.cfg.Engine.Verify(inst, res, &verify.Previous{Result: previous, Instance: before}), nil
+	prev := &verify.Previous{Result: previous, Instance: before}
+	if s.cfg.Engine != nil {
+		return s.cfg.Engine.Verify(inst, res, prev), nil
+	}
+	return verify.CheckReplan(inst, res, prev), nil
 }
 
 // Drain refuses new work and waits until all admitted calls have ended. When ctx ends
@@ -322,22 +299,3 @@ func (s *Service) Drain(ctx context.Context) {
 
 // Ended is closed when running calls must end, because the context of Drain has ended.
 func (s *Service) Ended() <-chan struct{} { return s.life.Done() }
-
-// solverEngine is the Engine of package solver.
-type solverEngine struct{ cfg solver.Config }
-
-var _ Engine = solverEngine{}
-
-func (se solverEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
-	cfg := se.cfg
-	cfg.Progress = chainProgress(cfg.Progress, progressOf(ctx))
-	return solver.Solve(ctx, inst, opt, cfg)
-}
-
-func (se solverEngine) Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
-	return solver.Bound(ctx, inst, method, se.cfg)
-}
-
-func (solverEngine) Verify(inst *hare.Instance, res *hare.Result, prev *verify.Previous) *verify.Report {
-	return verify.CheckReplan(inst, res, prev)
-}

@@ -29,43 +29,61 @@ func (s *Service) Rank(deadline time.Time) int { return s.queue.Rank(deadline) }
 // RunFunc solves an instance. It calls the hooks of cfg from one goroutine.
 type RunFunc func(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg solver.Config) (*hare.Result, error)
 
-// RunOptions holds the prices that a solve starts from and the functions that it calls
-// as it runs.
+// RunOptions says how a solve runs that has its slot.
 type RunOptions struct {
+	// Call is the call as which the solve was admitted; a call without a cost was not admitted by its cost.
+	Call admission.Call
+	// Deadline ends the solve, which may end earlier by the time limit of its options.
+	Deadline   time.Time
+	Run        RunFunc           // the work; nil means the service's engine
 	Warm       *hare.Certificate // starting prices; nil means none
 	Progress   func(solver.Event)
 	Checkpoint func(best func() (*hare.Result, error))
 }
 
-// Run runs a solve that has its slot, by run or, where run is nil, by the service's
-// engine. An engine other than package solver ignores opts.
-func (s *Service) Run(ctx context.Context, inst *hare.Instance, opt hare.Options, run RunFunc,
-	opts RunOptions) (*hare.Result,
-	error) {
-	engine, ok := s.cfg.Engine.(solverEngine)
-	if !ok && run == nil {
-		return s.cfg.Engine.Solve(ctx, inst, opt)
+// Run runs a solve that has its slot. The result has the time limit that was asked for. The costs of later solves are
+// predicted from the time of this one, unless its work is RunOptions.Run. An engine other than package solver takes
+// neither prices nor functions.
+func (s *Service) Run(ctx context.Context, inst *hare.Instance, opt hare.Options, run RunOptions) (res *hare.Result,
+	err error) {
+	asked := opt.TimeLimit
+	if asked > 0 {
+		opt.TimeLimit = max(admission.LeastTime, min(asked, time.Until(run.Deadline)))
+	} else {
+		// The work limit ends such a solve; the clock is only a safeguard.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, run.Deadline)
+		defer cancel()
 	}
-	cfg := engine.cfg
-	if !ok {
-		cfg = s.cfg.Solver
+	ctx, ended := s.currentHooks().solving(ctx, inst, opt)
+	defer func() { ended(res, err) }() // nil and nil after a panic
+	began := time.Now()
+	res, err = s.compute(ctx, inst, opt, &run)
+	if run.Run == nil && run.Call.Cost > 0 {
+		s.learn(inst, opt, run.Call, res, time.Since(began))
 	}
-	if run == nil {
-		run = solver.Solve
+	if res != nil {
+		res.Options.TimeLimit, res.Degraded = asked, run.Call.Degraded
 	}
-	cfg.WarmPrices, cfg.Progress, cfg.Checkpoint = opts.Warm, chainProgress(opts.Progress, progressOf(ctx)),
-		opts.Checkpoint
-	if cfg.Workers = s.workers(); cfg.Workers > 1 {
-		return run(ctx, inst, opt, cfg)
-	}
-	return compute(func() (*hare.Result, error) { return run(ctx, inst, opt, cfg) })
+	return res, err
 }
 
-// Solving calls Hooks.Solving: a solve begins to run. The solve runs with the returned
-// context and calls ended with its outcome; both arguments are nil after a panic.
-func (s *Service) Solving(ctx context.Context, inst *hare.Instance, opt hare.Options) (_ context.Context,
-	ended func(*hare.Result, error)) {
-	return s.currentHooks().solving(ctx, inst, opt)
+// compute does the work of Run.
+func (s *Service) compute(ctx context.Context, inst *hare.Instance, opt hare.Options, run *RunOptions) (*hare.Result,
+	error) {
+	work := run.Run
+	if work == nil {
+		if s.cfg.Engine != nil {
+			return s.cfg.Engine.Solve(ctx, inst, opt)
+		}
+		work = solver.Solve
+	}
+	cfg := s.cfg.Solver
+	cfg.WarmPrices, cfg.Progress, cfg.Checkpoint = run.Warm, chainProgress(run.Progress, progressOf(ctx)), run.Checkpoint
+	if cfg.Workers = s.workers(); cfg.Workers > 1 {
+		return work(ctx, inst, opt, cfg)
+	}
+	return onThread(func() (*hare.Result, error) { return work(ctx, inst, opt, cfg) })
 }
 
 // NoteCached calls Hooks.Cached after a look-up in the cache of answers.

@@ -8,13 +8,13 @@ import (
 	"github.com/hare-sched/hare/internal/timeslice"
 )
 
-// compute calls f on a thread of its own. A thread that has computed for long has used
+// onThread calls f on a thread of its own. A thread that has computed for long has used
 // up its share of the processor and is made to wait by the operating system. If a
 // request or the answer of a solve went on in such a thread, each of its steps would
 // wait too, the longer the busier the machine is. A panic of f is raised in the caller,
-// with the stack of f. compute is meant for an f that starts no goroutines: a locked
+// with the stack of f. onThread is meant for an f that starts no goroutines: a locked
 // thread that waits for others costs more than is gained.
-func compute[T any](f func() (T, error)) (v T, err error) {
+func onThread[T any](f func() (T, error)) (v T, err error) {
 	ended := make(chan string, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlocked, so that the thread ends with f

@@ -13,7 +13,7 @@ import (
 // where it began.
 func TestComputePanics(t *testing.T) {
 	want := errors.New("an error")
-	if v, err := compute(func() (int, error) { return 7, want }); v != 7 || err != want {
+	if v, err := onThread(func() (int, error) { return 7, want }); v != 7 || err != want {
 		t.Errorf("%d %v", v, err)
 	}
 	defer func() {
@@ -21,7 +21,7 @@ func TestComputePanics(t *testing.T) {
 			t.Errorf("panic: %s", p)
 		}
 	}()
-	_, _ = compute(func() (int, error) { panic("lost") })
+	_, _ = onThread(func() (int, error) { panic("lost") })
 	t.Error("the panic is gone")
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/admission"
@@ -134,31 +133,11 @@ func (s *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	opt := hare.Options(s.next.Options)
-	asked, deadline := opt.TimeLimit, s.deadline()
-	if asked > 0 {
-		opt.TimeLimit = max(admission.LeastTime, time.Until(deadline))
-	} else {
-		// Without a time limit the deadline only guards against a solve that takes too
-		// long.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
-		defer cancel()
-	}
-	ctx, ended := s.parent.svc.Solving(service.WithSolveID(ctx, s.id), inst, opt)
-	defer func() { ended(res, err) }()
 	r := &s.reporter
 	r.begin(s)
-	began := time.Now()
-	res, err = s.parent.svc.Run(ctx, inst, opt, s.run,
-		service.RunOptions{Warm: s.warm, Progress: r.progress, Checkpoint: r.checkpoint})
-	if s.run == nil {
-		s.parent.svc.Learn(inst, opt, s.call, res, time.Since(began))
-	}
-	if res != nil {
-		res.Options.TimeLimit, res.Degraded = asked, s.next.Degraded
-	}
-	return res, err
+	return s.parent.svc.Run(service.WithSolveID(ctx, s.id), inst, hare.Options(s.next.Options),
+		service.RunOptions{Call: s.call, Deadline: s.deadline(), Run: s.run, Warm: s.warm, Progress: r.progress,
+			Checkpoint: r.checkpoint})
 }
 
 // errInternal is what callers see of a defect; the log has the details.
