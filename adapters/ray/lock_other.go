@@ -13,5 +13,3 @@ var errNoLocks = errors.New("ray: this system has no locks of files between proc
 func lockFile(context.Context, string, os.FileMode) (func(), error) { return nil, errNoLocks }
 
 func tryLead(string) (func(), bool, error) { return nil, false, errNoLocks }
-
-func syncDir(string) error { return nil }

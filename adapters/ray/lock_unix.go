@@ -51,11 +51,3 @@ func tryLead(dir string) (release func(), led bool, err error) {
 	}
 	return func() { _ = f.Close() }, true, nil
 }
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}

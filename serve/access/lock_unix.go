@@ -67,12 +67,3 @@ func inode(info fs.FileInfo) uint64 {
 	}
 	return 0
 }
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
-}
