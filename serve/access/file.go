@@ -206,7 +206,7 @@ func (f *File) replace(text []byte) error {
 		return err
 	}
 	defer next.Discard()
-	if err := giveToOwner(next.File, f.dir); err != nil {
+	if err := giveToOwner(f.dir, next.Chown); err != nil {
 		return err
 	}
 	if _, err := next.Write(text); err != nil {

@@ -66,7 +66,7 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 	defer lock.Close()
 	defer func() {
 		if err != nil && noDir != nil {
-			_ = errors.Join(os.Remove(lock.Name()), os.Remove(dir))
+			_ = errors.Join(os.Remove(lock.Path()), os.Remove(dir))
 		}
 	}()
 	dst := filepath.Join(dir, databaseFile)

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gofrs/flock"
 	msqlite "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -50,7 +51,7 @@ const (
 // Store implements store.SessionStore and store.SolveStore.
 type Store struct {
 	dir   string
-	lock  *os.File
+	lock  *flock.Flock
 	clean bool   // the last end was clean
 	trace string // a file of an earlier start
 	read  *sql.DB
