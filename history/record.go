@@ -435,8 +435,10 @@ func (r *Recorder) compact(nowUs int64) error {
 		return err
 	}
 	err = atomicfile.Write(r.path, 0o600, text)
+	// The file may have been replaced also where Write returns an error. Without an open file Record fails, and does not
+	// write to a file that has no name any more.
 	_ = r.f.Close()
-	var opened error // leaves no file: what is recorded next is refused and not lost
+	var opened error
 	r.f, opened = os.OpenFile(r.path, os.O_RDWR, 0o600)
 	if err := errors.Join(err, opened); err != nil {
 		return err
