@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/gofrs/flock"
 
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/executor/runner"
@@ -198,15 +198,17 @@ func (a *Agent) open() (unlock func(), err error) {
 			return nil, err
 		}
 	}
-	lock, err := os.OpenFile(filepath.Join(a.cfg.Directory, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock := flock.New(filepath.Join(a.cfg.Directory, "lock"), flock.SetFlag(os.O_RDWR|os.O_CREATE))
+	// A process that an agent was about to start when it ended has the lock, too, until its program runs.
+	err = patiently(func() error {
+		ok, err := lock.TryLock()
+		if !ok && err == nil {
+			err = fmt.Errorf("another agent has the directory %s: give --directory", a.cfg.Directory)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	// A process that an agent was about to start when it ended has the lock, too, until its program runs.
-	err = patiently(func() error { return unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
-	if err != nil {
-		_ = lock.Close()
-		return nil, fmt.Errorf("another agent has the directory %s: give --directory", a.cfg.Directory)
 	}
 	path := filepath.Join(a.cfg.Directory, "incarnation")
 	text, err := os.ReadFile(path)

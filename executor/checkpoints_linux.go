@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hare-sched/hare/internal/atomicfile"
 )
 
 // checkpoints are the directories that jobs find as HARE_CHECKPOINT_DIR, one a job, as long as the server has not
@@ -69,12 +71,8 @@ func (c *checkpoints) open() {
 
 func (c *checkpoints) write() {
 	text, err := json.Marshal(&c.kept)
-	path := filepath.Join(c.agent.cfg.Directory, keptFile)
 	if err == nil {
-		err = os.WriteFile(path+".new", text, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
+		err = atomicfile.Write(filepath.Join(c.agent.cfg.Directory, keptFile), 0o600, text)
 	}
 	if err != nil {
 		c.agent.cfg.Logger.Warn("the agent cannot note which jobs have ended", "error", err)

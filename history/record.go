@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/atomicfile"
 )
 
 // recordForm is the form of the logs of Recorder.
@@ -434,22 +434,14 @@ func (r *Recorder) compact(nowUs int64) error {
 	if err != nil {
 		return err
 	}
-	next, err := os.OpenFile(r.path+".next", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = next.Write(text)
-	if err = errors.Join(err, next.Sync()); err == nil {
-		err = os.Rename(r.path+".next", r.path)
-	}
-	if err != nil {
-		return errors.Join(err, next.Close())
-	}
+	err = atomicfile.Write(r.path, 0o600, text)
+	// The file may have been replaced also where Write returns an error. Without an open file Record fails, and does not
+	// write to a file that has no name any more.
 	_ = r.f.Close()
-	r.f = next
-	if dir, err := os.Open(filepath.Dir(r.path)); err == nil {
-		_ = dir.Sync() // not all systems can; without it a crash may bring the longer log back
-		_ = dir.Close()
+	var opened error
+	r.f, opened = os.OpenFile(r.path, os.O_RDWR, 0o600)
+	if err := errors.Join(err, opened); err != nil {
+		return err
 	}
 	return r.load()
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/atomicfile"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -161,11 +162,7 @@ func (s *Session) save() error {
 	if err != nil {
 		return err
 	}
-	next := s.StateFile + ".next"
-	if err := os.WriteFile(next, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, s.StateFile)
+	return atomicfile.Write(s.StateFile, 0o600, text)
 }
 
 // Resume takes up what an earlier process saved; without it, or where it cannot be read, a session

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/hare-sched/hare/internal/atomicfile"
 )
 
 // The files of a directory.
@@ -146,7 +148,7 @@ func (j *Journal) Update(ctx context.Context, epoch int64, now time.Time,
 		err = f.Sync()
 	}
 	if err == nil && j.offset == 0 {
-		err = syncDir(j.dir)
+		err = atomicfile.SyncDir(j.dir)
 	}
 	if err != nil {
 		_ = f.Truncate(j.offset) // what is not said to stand must not
@@ -178,26 +180,21 @@ func (j *Journal) Compact(ctx context.Context, epoch, beforeUs int64, now time.T
 			}
 			b.Write(append(line, '\n'))
 		}
-		path := filepath.Join(j.dir, journalFile)
-		if err := writeSynced(path+".next", b.Bytes(), fileMode(j.dir)); err != nil {
+		next, err := atomicfile.Create(filepath.Join(j.dir, journalFile), fileMode(j.dir))
+		if err != nil {
+			return nil, err
+		}
+		defer next.Discard()
+		if _, err := next.Write(b.Bytes()); err != nil {
 			return nil, err
 		}
 		j.crash("before rename")
-		if err := os.Rename(path+".next", path); err != nil {
+		if err := next.Commit(); err != nil {
 			return nil, err
 		}
 		j.compact = 2*int64(b.Len()) + compactBytes
-		return nil, syncDir(j.dir)
+		return nil, nil
 	})
-}
-
-func writeSynced(path string, text []byte, mode os.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // fileMode lets those use the files who may use the directory.

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/hare-sched/hare/internal/atomicfile"
 )
 
 // writeOut writes a file; "-" and "" mean standard output. A regular file is replaced
@@ -38,7 +40,7 @@ func writeOut(name string, write func(io.Writer) error) error {
 type output struct {
 	name  string                // as the user gave it; its ending selects the compression
 	final string                // name with symbolic links followed
-	part  string                // the file with the complete content, beside final; empty where final is written in place
+	next  *atomicfile.File      // the complete content, beside final; nil where final is written in place
 	write func(io.Writer) error // writes the content
 }
 
@@ -62,26 +64,21 @@ func stageOutput(name string, write func(io.Writer) error) (*output, error) {
 	if isDescriptor(o.final) {
 		return o, nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(o.final), "."+filepath.Base(o.final)+".*")
-	if err != nil {
+	if o.next, err = atomicfile.Create(o.final, 0o600); err != nil {
 		return nil, err
 	}
-	o.part = f.Name()
-	if err := errors.Join(compressed(f, name, write), f.Chmod(mode), f.Close()); err != nil {
+	// What a full disk refuses, Sync says before another file of the same command is replaced.
+	if err := errors.Join(compressed(o.next, name, write), o.next.Chmod(mode), o.next.Sync()); err != nil {
 		o.discard()
 		return nil, err
 	}
 	return o, nil
 }
 
-// commit renames the staged file, or writes the content in place.
+// commit lets the staged content durably replace the file, or writes the content in place.
 func (o *output) commit() error {
-	if o.part != "" {
-		err := os.Rename(o.part, o.final)
-		if err == nil {
-			o.part = ""
-		}
-		return err
+	if o.next != nil {
+		return o.next.Commit()
 	}
 	if info, err := os.Stat(o.name); err == nil && isStdout(info) {
 		return compressed(os.Stdout, o.name, o.write) // through the descriptor, whose offset other processes may share
@@ -95,8 +92,8 @@ func (o *output) commit() error {
 
 // discard removes a staged file that was not committed.
 func (o *output) discard() {
-	if o.part != "" {
-		_ = os.Remove(o.part)
+	if o.next != nil {
+		o.next.Discard()
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/hare-sched/hare/internal/atomicfile"
 )
 
 // Names of files in the directory of an attempt.
@@ -154,15 +156,11 @@ func readFile(dir, name string, v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// writeFile writes a file at once: readers see the old content or the new one.
+// writeFile replaces a file durably: readers see the old content or the new one.
 func writeFile(dir, name string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	part := filepath.Join(dir, "."+name)
-	if err := os.WriteFile(part, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(part, filepath.Join(dir, name))
+	return atomicfile.Write(filepath.Join(dir, name), 0o600, text)
 }

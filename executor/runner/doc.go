@@ -10,6 +10,7 @@ package runner
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 )
@@ -74,8 +75,9 @@ type Exit struct {
 // LeaseOver is the error of a task that was ended because the lease of its agent had run out.
 const LeaseOver = "the lease of the agent ran out"
 
-// writeFile writes a file at once: readers see the old content or the new one.
-func writeFile(dir, name string, v any, sync bool) error {
+// writeFile replaces a file that is about a process: readers see the old content or the new one. The file is not
+// synced, since a loss of power ends the process, too, and the agent, which starts many, does not wait for the disk.
+func writeFile(dir, name string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -84,13 +86,8 @@ func writeFile(dir, name string, v any, sync bool) error {
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(text); err == nil && sync {
-		err = f.Sync()
-	}
-	if err2 := f.Close(); err == nil {
-		err = err2
-	}
-	if err == nil {
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), filepath.Join(dir, name))
 	}
 	if err != nil {
@@ -114,10 +111,10 @@ func ReadExit(dir string) (e Exit, err error) {
 
 // WriteSpec writes what the runner of a directory starts.
 func WriteSpec(dir string, s *Spec) error {
-	if err := writeFile(dir, commandFile, &command{s.Command, s.Env}, false); err != nil {
+	if err := writeFile(dir, commandFile, &command{s.Command, s.Env}); err != nil {
 		return err
 	}
-	return writeFile(dir, specFile, s, false)
+	return writeFile(dir, specFile, s)
 }
 
 // readSpec reads what a runner is to start, once: the command and its environment are gone then.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hare-sched/hare/internal/atomicfile"
 )
 
 // killTime is how long a runner tries to end processes that SIGKILL does not end at once, before it says so.
@@ -50,7 +53,7 @@ func Main(dir string) error {
 		return nil // an agent gave the task up before it began
 	}
 	start, _ := startOf(os.Getpid())
-	if err := writeFile(dir, runnerFile, Process{os.Getpid(), start}, false); err != nil {
+	if err := writeFile(dir, runnerFile, Process{os.Getpid(), start}); err != nil {
 		return err
 	}
 	t := &task{dir: dir, spec: spec, begun: time.Now(), told: func() {}}
@@ -64,8 +67,12 @@ func Main(dir string) error {
 // writeExit writes down how the task ended. Where the disk is full, it waits for space as long as the lease runs: the
 // work of the task is done, and would be done again.
 func (t *task) writeExit(exit Exit) error {
+	text, err := json.Marshal(exit)
+	if err != nil {
+		return err
+	}
 	for said := false; ; said = true {
-		err := writeFile(t.dir, exitFile, exit, true)
+		err := atomicfile.Write(filepath.Join(t.dir, exitFile), 0o600, text)
 		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) || t.lease() <= 0 {
 			return err
 		}
@@ -466,7 +473,7 @@ func Prepare(program []string, directory string) (*Spare, error) {
 	}
 	if directory != "" { // it takes the place of the one that watches there
 		begun, _ := startOf(p.Pid)
-		err = writeFile(directory, guardFile, Process{p.Pid, begun}, false)
+		err = writeFile(directory, guardFile, Process{p.Pid, begun})
 	}
 	s := &Spare{p, in, started}
 	if err != nil {

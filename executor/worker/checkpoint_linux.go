@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/hare-sched/hare/internal/atomicfile"
 )
 
 // checkpointForm is the first member of a checkpoint's header.
@@ -57,7 +59,7 @@ func (n *Node) Save(id, path string) (version int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("worker: %w", err)
 	}
-	if err := replaceFile(path, append(line, '\n'), state); err != nil {
+	if err := atomicfile.Write(path, 0o600, append(line, '\n'), state); err != nil {
 		return 0, fmt.Errorf("worker: checkpoint of job %.60q: %w", id, err)
 	}
 	return version, nil
@@ -75,40 +77,6 @@ func (h checkpointHeader) hash(state []byte) (string, error) {
 	sum.Write([]byte{'\n'})
 	sum.Write(state)
 	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-// replaceFile writes parts to a file beside path and renames it when it is on disk.
-func replaceFile(path string, parts ...[]byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	for _, part := range parts {
-		if _, err := f.Write(part); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDirectory(filepath.Dir(path))
-}
-
-func syncDirectory(path string) error {
-	directory, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(directory.Sync(), directory.Close())
 }
 
 // Resume adds a job as Add does, in the state and round of a checkpoint. The job must have the
@@ -154,7 +122,7 @@ func ReadCheckpoint(path string) (version int64, content []byte, err error) {
 // WriteCheckpoint writes the bytes of a checkpoint that another node has read. The file is replaced as a whole, when
 // the new one is on disk.
 func WriteCheckpoint(path string, content []byte) error {
-	if err := replaceFile(path, content); err != nil {
+	if err := atomicfile.Write(path, 0o600, content); err != nil {
 		return fmt.Errorf("worker: checkpoint: %w", err)
 	}
 	return nil
@@ -284,7 +252,7 @@ func MoveCheckpoint(part, path string) error {
 		err = os.Rename(part, path)
 	}
 	if err == nil {
-		err = syncDirectory(filepath.Dir(path))
+		err = atomicfile.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("worker: checkpoint: %w", err)

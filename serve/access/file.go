@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hare-sched/hare/internal/atomicfile"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/store"
 )
@@ -198,35 +199,20 @@ func (f *File) Update(ctx context.Context, change func(*KeySet) error) (err erro
 	return err
 }
 
-// replace writes a new file, makes it durable, and renames it to the name of the old
-// file.
-func (f *File) replace(text []byte) (err error) {
-	tmp, err := os.CreateTemp(f.dir, FileName+".*") // readable by its owner alone
+// replace makes the text the durable content of the file, which its owner alone may read.
+func (f *File) replace(text []byte) error {
+	next, err := atomicfile.Create(f.Path(), 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = tmp.Close()
-			_ = os.Remove(tmp.Name())
-		}
-	}()
-	if err := giveToOwner(tmp, f.dir); err != nil {
+	defer next.Discard()
+	if err := giveToOwner(f.dir, next.Chown); err != nil {
 		return err
 	}
-	if _, err := tmp.Write(text); err != nil {
+	if _, err := next.Write(text); err != nil {
 		return err
 	}
-	if err := tmp.Sync(); err != nil {
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), f.Path()); err != nil {
-		return err
-	}
-	return syncDir(f.dir)
+	return next.Commit()
 }
 
 // Exposed returns the mode bits by which others than the owner may read or write the

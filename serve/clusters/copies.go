@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hare-sched/hare/internal/atomicfile"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
 	"github.com/hare-sched/hare/serve/store"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
@@ -241,11 +242,7 @@ func intact(whole string, at *clusterdoc.CheckpointChunk) bool {
 // it, of the cluster and of all copies.
 func syncDirectories(dir string) error {
 	for range 4 {
-		d, err := os.Open(dir)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		if err := atomicfile.SyncDir(dir); err != nil {
 			return err
 		}
 		dir = filepath.Dir(dir)

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/hare-sched/hare/internal/atomicfile"
 )
 
 // Backup writes what the data directory holds at this moment to the new file dst, whether
@@ -64,7 +66,7 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 	defer lock.Close()
 	defer func() {
 		if err != nil && noDir != nil {
-			_ = errors.Join(os.Remove(lock.Name()), os.Remove(dir))
+			_ = errors.Join(os.Remove(lock.Path()), os.Remove(dir))
 		}
 	}()
 	dst := filepath.Join(dir, databaseFile)
@@ -112,7 +114,7 @@ func publish(part, dst string) error {
 	if err := os.Link(part, dst); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dst))
+	return atomicfile.SyncDir(filepath.Dir(dst))
 }
 
 func syncFile(path string) error {

@@ -16,9 +16,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gofrs/flock"
 	msqlite "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/hare-sched/hare/internal/atomicfile"
 	"github.com/hare-sched/hare/serve/store"
 )
 
@@ -49,7 +51,7 @@ const (
 // Store implements store.SessionStore and store.SolveStore.
 type Store struct {
 	dir   string
-	lock  *os.File
+	lock  *flock.Flock
 	clean bool   // the last end was clean
 	trace string // a file of an earlier start
 	read  *sql.DB
@@ -179,7 +181,7 @@ func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(filepath.Clean(dir)))
+	return atomicfile.SyncDir(filepath.Dir(filepath.Clean(dir)))
 }
 
 func (s *Store) open(ctx context.Context) (err error) {
@@ -205,7 +207,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	} else if err != nil {
 		return err
 	}
-	if err := syncDir(s.dir); err != nil {
+	if err := atomicfile.SyncDir(s.dir); err != nil {
 		return err
 	}
 	if err := migrate(ctx, s.write); err != nil {
@@ -233,7 +235,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := errors.Join(s.head.afterEmptying(), syncDir(s.dir)); err != nil {
+	if err := errors.Join(s.head.afterEmptying(), atomicfile.SyncDir(s.dir)); err != nil {
 		return err
 	}
 	s.copier, err = sql.Open("sqlite", dsn(path, "busy_timeout(1000)", "synchronous(FULL)"))

@@ -1,0 +1,40 @@
+package ray
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// lockWait is how long another process may append to the journal.
+const lockWait = 10 * time.Second
+
+// lockFile waits for a lock, which ends with unlock or with the process. A lock that is free is taken also where ctx
+// has ended.
+func lockFile(ctx context.Context, path string, mode os.FileMode) (unlock func(), err error) {
+	for end := time.Now().Add(lockWait); ; time.Sleep(2 * time.Millisecond) {
+		unlock, ok, err := tryLock(path, mode)
+		if ok || err != nil {
+			return unlock, err
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			return nil, errors.Join(fmt.Errorf("%s is locked by another process", path), ctx.Err())
+		}
+	}
+}
+
+// tryLead takes the lock of the process that leads; false where another has it.
+func tryLead(dir string) (release func(), led bool, err error) {
+	return tryLock(filepath.Join(dir, leaderLock), fileMode(dir))
+}
+
+func tryLock(path string, mode os.FileMode) (unlock func(), ok bool, err error) {
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(mode))
+	ok, err = lock.TryLock()
+	return func() { _ = lock.Close() }, ok, err
+}
