@@ -32,7 +32,7 @@ require (
 	modernc.org/sqlite v1.61.1
 )
 
-require github.com/google/licensecheck v0.3.1 // indirect
+require github.com/google/licensecheck v0.3.1
 
 require (
 	github.com/andybalholm/brotli v1.1.1 // indirect
