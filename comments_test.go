@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCommentsBeginWithTheirName checks that the comment of a function, a method or a type begins with its name, as go
-// doc expects, so that a comment which a renaming has left behind is found.
+// TestCommentsBeginWithTheirName checks that the comment of a package, a function, a method or a type begins with its
+// name, as go doc expects, so that a comment which a renaming has left behind is found.
 func TestCommentsBeginWithTheirName(t *testing.T) {
 	checked := 0
 	for _, name := range sourceFiles(t) {
@@ -20,6 +20,10 @@ func TestCommentsBeginWithTheirName(t *testing.T) {
 		file, err := parser.ParseFile(fset, name, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if text := file.Doc.Text(); text != "" && file.Name.Name != "main" &&
+			!strings.HasPrefix(text, "Package "+file.Name.Name+" ") {
+			t.Errorf("%s: the comment of package %s begins with %.40q", name, file.Name.Name, text)
 		}
 		check := func(doc *ast.CommentGroup, of *ast.Ident) {
 			text := strings.TrimSpace(doc.Text())

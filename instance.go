@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// These are the objectives of an instance (docs/reference/model.md, docs/reference/model.md).
+// These are the objectives of an instance (docs/reference/model.md).
 const (
 	ObjectiveWeightedJCT     = "weighted_jct"      // Σ w_j (C_j − a_j)
 	ObjectiveJCTAndTardiness = "jct_and_tardiness" // Σ w_j (C_j − a_j) + v_j max(0, C_j − d_j)

@@ -10,7 +10,7 @@ type Shape struct {
 	Index       int // in Job.Shapes, as the column Lane.Shape has it
 	Tasks, GPUs int64
 	Counts      int64  // u, the units that one round does
-	Modes       []Mode // as ModelJob.Modes
+	Modes       []Mode // as Job.Modes
 }
 
 // RoundsFor returns how many rounds in the shape do so many units.

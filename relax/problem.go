@@ -28,7 +28,7 @@ type mode struct {
 	kind int // the index in Model.Types
 	// level is that of which one domain holds a round; anyLevel if levels do not matter.
 	level int16
-	shape int16   // the index in ModelJob.Shapes
+	shape int16   // the index in model.Job.Shapes
 	each  float64 // the time of one unit: d, or d/u where a round does u units
 	top   int     // the row of the prices of types and sizes
 	row   int     // the row of the oracle's prices, which is top without pools

@@ -52,7 +52,7 @@ type roundMode struct {
 	model.Mode
 	level int
 	most  int64 // how many tasks may run in the mode at once
-	shape int   // the index in ModelJob.Shapes, and 0 where there are none
+	shape int   // the index in model.Job.Shapes, and 0 where there are none
 }
 
 // anyLevel is the level of modes where levels do not matter: all nodes are one domain.

@@ -16,8 +16,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// The search finds the optimum of each example of docs/reference/model.md#running-work-reservations-and-quotas and
-// docs/reference/model.md.
+// The search finds the optimum of each example of docs/reference/model.md.
 func TestSolveExamplesOfRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("for the race detector, TestSolveWithRulesAgainstBruteForce has these fields")

@@ -22,10 +22,9 @@ type plainTask struct {
 	setupUs     int64 // before the start of the entry
 }
 
-// plainCheck implements the text of docs/inside/design.md, sections 1 and 6, docs/reference/model.md,
-// docs/reference/model.md#running-work-reservations-and-quotas, docs/reference/model.md, docs/reference/model.md and
-// docs/reference/model.md, task by task. It expands every round and compares every pair of tasks, so it is only fit
-// for tiny schedules. It returns the first condition that fails, or "" and the objective in 1e-12.
+// plainCheck implements the text of docs/inside/design.md, sections 1 and 6, docs/reference/model.md, task by task. It
+// expands every round and compares every pair of tasks, so it is only fit for tiny schedules. It returns the first
+// condition that fails, or "" and the objective in 1e-12.
 func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 	var value hare.Amount
 	run := naiveRunning(inst, nodeReading{})

@@ -13,10 +13,9 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// wrongReadings are the wrong readings of docs/reference/model.md,
-// docs/reference/model.md#running-work-reservations-and-quotas, docs/reference/model.md, docs/reference/model.md and
-// docs/reference/model.md that a verifier or a relaxation may fall into. kill evaluates the reading, and the right
-// one, of an instance whose optimum brute force finds; +Inf says that a job has no bound. Docs/bounds.md names them.
+// wrongReadings are the wrong readings of docs/reference/model.md that a verifier or a relaxation may fall into. kill
+// evaluates the reading, and the right one, of an instance whose optimum brute force finds; +Inf says that a job has
+// no bound. Docs/bounds.md names them.
 var wrongReadings = []struct {
 	name string
 	kill func(*testing.T) (wrong, right, optimum float64)

@@ -12,8 +12,7 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// The examples of docs/reference/model.md#running-work-reservations-and-quotas and docs/reference/model.md have
-// optima, completions and bounds that were found by other programs.
+// The examples of docs/reference/model.md have optima, completions and bounds that were found by other programs.
 func TestExamplesOfRules(t *testing.T) {
 	for _, name := range []string{"placement", "running", "quota", "after", "deadlines", "makespan", "switch", "shapes",
 		"return", "spread", "together"} {

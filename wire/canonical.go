@@ -10,16 +10,13 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Canonical returns the canonical form of an instance: RFC 8785 with explicit
-// defaults, expanded nodes, merged windows, times as integer microseconds, weights
-// as integer millionths, and arrays in their order. A window that is always open is
-// [0,null]. The name of the instance and the hints of jobs are left out, since they change
-// no schedule, value or bound. The fields of docs/reference/model.md,
-// docs/reference/model.md#running-work-reservations-and-quotas, docs/reference/model.md, docs/reference/model.md and
-// docs/reference/model.md are left out where they have their default, thousandths of CPUs are integers cpus_milli,
-// bandwidths are whole bandwidth_mbps, memory of GPU types is memory_milli_gib, the values of a label in a selector
-// and users are always an array, predecessors are always objects, and levels with the time of the next coarser one are
-// left out. Canonical takes O(size).
+// Canonical returns the canonical form of an instance: RFC 8785 with explicit defaults, expanded nodes, merged
+// windows, times as integer microseconds, weights as integer millionths, and arrays in their order. A window that is
+// always open is [0,null]. The name of the instance and the hints of jobs are left out, since they change no schedule,
+// value or bound. The fields of docs/reference/model.md are left out where they have their default, thousandths of
+// CPUs are integers cpus_milli, bandwidths are whole bandwidth_mbps, memory of GPU types is memory_milli_gib, the
+// values of a label in a selector and users are always an array, predecessors are always objects, and levels with the
+// time of the next coarser one are left out. Canonical takes O(size).
 func Canonical(inst *hare.Instance) []byte {
 	return appendCanonical(make([]byte, 0, 256*len(inst.Jobs)+1024), inst, nil)
 }

@@ -9,9 +9,7 @@ import (
 	"github.com/hare-sched/hare/internal/testing/haretest"
 )
 
-// Each refusal of docs/reference/model.md, docs/reference/model.md#running-work-reservations-and-quotas,
-// docs/reference/model.md, docs/reference/model.md and docs/reference/model.md is one line with a pointer and a
-// remedy, and exit code 2.
+// Each refusal of docs/reference/model.md is one line with a pointer and a remedy, and exit code 2.
 func TestRefusalsNamePointerAndRemedy(t *testing.T) {
 	for _, c := range haretest.Refusals() {
 		t.Run(c.Name, func(t *testing.T) {

@@ -63,8 +63,7 @@ Policies of leases (gavel:…) lend GPUs to gangs for a fixed time. Elastic poli
 (pollux:…) change the number of GPUs of a running job. Under antman jobs share GPUs.
 All other policies place single tasks; each of their runs is verified before its figures are printed.
 hare simulate policies lists them with their parameters (--parameters).
-docs/use/simulate.md is a guide; docs/use/policies.md, docs/use/policies.md#policies-that-change-widths and
-docs/use/policies.md#policies-that-place-tasks say what each policy does and assumes.
+docs/use/simulate.md is a guide; docs/use/policies.md says what each policy does and assumes.
 
 The jobs come from a trace in one of the formats ` + strings.Join(trace.Formats(), ", ") + `,
 which its columns identify; from a trace that Hare includes: ` + strings.Join(trace.ShippedTraces(), ", ") + `;

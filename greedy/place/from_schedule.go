@@ -124,7 +124,7 @@ func (p *Plan) addEntry(m *model.Model, job int, c, node int32, e *hare.Entry, a
 	p.Jobs[job] = append(p.Jobs[job], b)
 }
 
-// roundsInShapes returns the shapes of jobs in a schedule, as indices in ModelJob.Shapes, and the
+// roundsInShapes returns the shapes of jobs in a schedule, as indices in model.Job.Shapes, and the
 // schedule with rounds in place of units. Jobs without entries have their first shape. The shapes are nil
 // where a job has several.
 func roundsInShapes(m *model.Model, s *hare.Schedule) ([]int32, *hare.Schedule) {

@@ -18,7 +18,7 @@ func HasShapes(m *model.Model) bool {
 }
 
 // InShapes returns the model in which each job with shapes has all its rounds in the given one, as
-// an index in ModelJob.Shapes. The jobs of the result have no shapes, and Rounds counts rounds.
+// an index in model.Job.Shapes. The jobs of the result have no shapes, and Rounds counts rounds.
 // A model whose jobs have no shapes is returned as it is; shapes is nil then.
 func InShapes(m *model.Model, shapes []int32) *model.Model {
 	if shapes == nil {

@@ -14,7 +14,7 @@ type Plan struct {
 	Jobs  [][]room.Block // by job, in order of rounds
 	EndUs []int64        // the completion times C_j
 	// Shapes is the shape of all rounds of each job that has shapes, as an index in
-	// ModelJob.Shapes; nil where no job has any. Blocks count rounds and not units.
+	// model.Job.Shapes; nil where no job has any. Blocks count rounds and not units.
 	Shapes []int32
 	// Changes says for each job how its shape changes; nil where no job changes it.
 	Changes []ShapeChange
@@ -37,7 +37,7 @@ func (p *Plan) Change(i int) ShapeChange {
 
 // JobShapes says in which shapes the rounds of a job run.
 type JobShapes struct {
-	First int32 // of the first round, as an index in ModelJob.Shapes
+	First int32 // of the first round, as an index in model.Job.Shapes
 	Then  ShapeChange
 }
 
@@ -68,7 +68,7 @@ func (js JobShapes) Tasks(j *model.Job) int64 {
 	return first.Tasks*js.Then.Round + then.Tasks*then.RoundsFor(j.Rounds-unit)
 }
 
-// Shape returns the shape of job i as an index in ModelJob.Shapes; 0 where no job has shapes.
+// Shape returns the shape of job i as an index in model.Job.Shapes; 0 where no job has shapes.
 func (p *Plan) Shape(i int) int32 {
 	if p.Shapes == nil {
 		return 0

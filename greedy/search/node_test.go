@@ -78,8 +78,8 @@ func randomNodes(r *rand.Rand, nodes, jobs int) *hare.Instance {
 	return inst
 }
 
-// checkOnNodes is a plain check of every rule of docs/reference/model.md and docs/reference/model.md, round by
-// round and microsecond by microsecond. It returns the completion times.
+// checkOnNodes is a plain check of every rule of docs/reference/model.md, round by round and microsecond by
+// microsecond. It returns the completion times.
 func checkOnNodes(inst *hare.Instance, s *hare.Schedule) (ends []int64, err error) {
 	type held struct {
 		node, gpu  int

@@ -1,4 +1,4 @@
-// Package task holds the policies that place tasks on GPUs, a small file each,
+// Package policies holds the policies that place tasks on GPUs, a small file each,
 // for the engine sim.Run and for sessions. docs/use/policies.md#policies-that-place-tasks lists them, with
 // what each knows and what is assumed.
 package policies

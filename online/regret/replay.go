@@ -52,7 +52,7 @@ const replayHolds = "a replay in the simulator, to the end of all jobs, of the a
 // ErrReplayObjective says that replays are compared by the weighted completion time alone.
 var ErrReplayObjective = errors.New("regret: another policy is compared by weighted_jct alone")
 
-// PolicyFunc makes a policy for a session, as policy.OpenSession does.
+// PolicyFunc makes a policy for a session, as policies.OpenSession does.
 type PolicyFunc func(name string, cluster *hare.Cluster, parameters []byte) (online.Durable, error)
 
 // Against replays the log under another policy and adds the result to a report of the

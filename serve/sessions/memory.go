@@ -13,7 +13,7 @@ import (
 	"github.com/hare-sched/hare/serve/admission"
 )
 
-// The bytes that a loaded session takes, as measured with the policies of package policy.
+// The bytes that a loaded session takes, as measured with the policies of package sim/policies.
 const (
 	sessionBytes = 32 << 10 // of a session without GPUs and jobs
 	gpuBytes     = 200

@@ -79,7 +79,7 @@ func (w *world) drop(gone func(hare.Decision) bool) {
 // relaxing are the policies that solve relaxations, which takes minutes under the race detector.
 var relaxing = map[string]bool{"hare_offline": true, "hare_paper": true, "rolling": true, "sched_homo": true}
 
-// TestPoliciesComeBack runs the policies of package policy through restarts and compares
+// TestPoliciesComeBack runs the policies of package sim/policies through restarts and compares
 // with the same policies outside a session.
 func TestPoliciesComeBack(t *testing.T) {
 	ctx := context.Background()

@@ -23,7 +23,7 @@ const (
 // SessionConfig is the configuration of a new session.
 type SessionConfig struct {
 	Cluster hare.Cluster
-	Policy  string // a name of policy.SessionNames; "" means DefaultPolicy
+	Policy  string // a name of policies.SessionNames; "" means DefaultPolicy
 	// Parameters are the parameters of the policy, a JSON object; nil means the defaults.
 	Parameters json.RawMessage
 	Clock      Clock // "" means ClockEvents

@@ -55,7 +55,7 @@ type Config struct {
 	// PlanRetry is the time from a plan that failed to the next try, which doubles with
 	// each failure in a row, up to 5 min; zero means 1 s.
 	PlanRetry time.Duration
-	// New and Restore make policies; nil means the functions of package policy.
+	// New and Restore make policies; nil means the functions of package sim/policies.
 	New     func(policy string, cluster *hare.Cluster, parameters []byte) (online.Durable, error)
 	Restore func(policy string, snapshot []byte) (online.Durable, error)
 	// Now is the server's clock; nil means time.Now.

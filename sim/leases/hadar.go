@@ -115,7 +115,7 @@ func newHadar(cfg HadarConfig) *hadar {
 	return &hadar{cfg: cfg}
 }
 
-// MixesTypes is for sim.MixedHoldPolicy.
+// MixesTypes is for leases.MixedHoldPolicy.
 func (*hadar) MixesTypes() {}
 
 // hadarNode is a node with its GPUs in service.
@@ -143,7 +143,7 @@ type hadarJob struct {
 // hadarTake is units GPUs of a node of a class on which given GPUs were given before.
 type hadarTake struct{ class, given, units int }
 
-// Hold is sim.HoldPolicy.
+// Hold is leases.HoldPolicy.
 func (ha *hadar) Hold(ctx context.Context, s *State, previous []Hold) ([]Hold, error) {
 	if err := ha.cfg.Check(); err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func newHadarE(cfg HadarEConfig) *hadarE { return &hadarE{cfg, newHadar(cfg.Hada
 // ForksJobs is for sim.ForkingHoldPolicy.
 func (*hadarE) ForksJobs() {}
 
-// Hold is sim.HoldPolicy.
+// Hold is leases.HoldPolicy.
 func (he *hadarE) Hold(ctx context.Context, s *State, previous []Hold) ([]Hold, error) {
 	if err := he.cfg.Check(); err != nil {
 		return nil, err

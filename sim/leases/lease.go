@@ -45,7 +45,7 @@ type Info struct {
 	make func(Config) any
 }
 
-// New makes a fresh policy, a sim.SharePolicy or a sim.HoldPolicy.
+// New makes a fresh policy, a leases.SharePolicy or a leases.HoldPolicy.
 func (info Info) New(cfg Config) any {
 	if cfg.Solver == nil {
 		cfg.Solver = &lp.Simplex{}

@@ -1,6 +1,6 @@
-// Package policy is the registry of Hare's schedulers and of the schedulers that Hare is
-// compared with, by name. Packages task, lease and elastic contain the schedulers, one
-// package for each engine of the simulator.
+// Package policies is the registry of Hare's schedulers and of the schedulers that Hare is
+// compared with, by name. online/policies, sim/leases, sim/elastic and sim/sharing contain the
+// schedulers, one package for each engine of the simulator.
 package policies
 
 import (
@@ -203,7 +203,7 @@ func (info Info) CheckRules(inst *hare.Instance, estimates bool) error {
 }
 
 // KnowsOf is what the policy knows beyond the events where sizes are estimated
-// (task.Config.Estimates), and Knows where they are not.
+// (policies.Config.Estimates), and Knows where they are not.
 func (info Info) KnowsOf(estimates bool) policies.Knowledge {
 	if estimates && info.Engine == Task {
 		return info.task.KnowsInSession()
@@ -220,6 +220,6 @@ func (info Info) NewTask(ctx context.Context, inst *hare.Instance, cfg policies.
 	return info.task.New(ctx, inst, cfg)
 }
 
-// Programs is a Solver for lease.Config and task.Config that solves in this process where
+// Programs is a Solver for leases.Config and policies.Config that solves in this process where
 // the engine fails, and counts these cases.
 type Programs = lp.Fallback

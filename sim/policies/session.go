@@ -13,7 +13,7 @@ import (
 
 // SessionNames lists the policies that can run in a session, sorted: those that place
 // tasks. What they are told in simulations and not in sessions, they estimate; see
-// task.Info.KnowsInSession.
+// policies.Info.KnowsInSession.
 func SessionNames() []string {
 	var names []string
 	for _, p := range policies.All() {

@@ -14,7 +14,7 @@ import (
 )
 
 // SimulationParameters checks parameters of the named policy for simulations, and returns those
-// with which the policy is made (task.Config.Parameters, Info.Configure). Simulations take the parameters that
+// with which the policy is made (policies.Config.Parameters, Info.Configure). Simulations take the parameters that
 // sessions take, but for aside, which the simulator decides: aside says whether it makes plans
 // late. estimates says whether policies of tasks are told no sizes. What a cluster must have for the parameters, such
 // as bandwidths, is refused when the policy is made. Errors are *hare.InvalidError with pointers into the parameters.

@@ -1,4 +1,4 @@
-// Package description has the documents of managed clusters: clusters, their jobs and their agents, and what
+// Package clusters has the documents of managed clusters: clusters, their jobs and their agents, and what
 // an agent and the server tell each other. Server, agent, clients and the specification share them.
 //
 // Durations are numbers of seconds and never instants, because the clocks of machines differ; the instants

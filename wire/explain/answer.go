@@ -1,4 +1,4 @@
-// Package explanation has the documents of explanations: why a job starts and ends when it does,
+// Package explain has the documents of explanations: why a job starts and ends when it does,
 // the list of jobs, and the prices of a certificate. Servers, clients and the specification share
 // them; package explain fills them in.
 package explain

@@ -1,4 +1,4 @@
-// Package comparison has the documents of regret: what a session achieved, beside the best plan in
+// Package regret has the documents of regret: what a session achieved, beside the best plan in
 // hindsight and what another policy would have done. Servers, clients and the specification share
 // them; package regret fills them in.
 package regret

@@ -1,4 +1,4 @@
-// Package description has the documents that describe online sessions. Servers, clients and the
+// Package sessions has the documents that describe online sessions. Servers, clients and the
 // specification share them.
 package sessions
 

@@ -1,4 +1,4 @@
-// Package simulation has the documents of simulations: the request, with its one
+// Package simulate has the documents of simulations: the request, with its one
 // table, and the report. Servers, clients and the specification share them; package
 // study plays what a request asks for.
 package simulate
@@ -41,7 +41,7 @@ type Request struct {
 	// need a Pollux workload.
 	IntervalS int64
 	// Prices are what an hour of a GPU costs, by type. Policies of cost need a price
-	// for every type of the cluster; nil means lease.GavelPrices.
+	// for every type of the cluster; nil means leases.GavelPrices.
 	Prices []TypePrice
 	// MergeUs makes the simulation faster: as many rounds of a gang job of Instance or
 	// Generate as take this long on its fastest type are simulated as one round, and

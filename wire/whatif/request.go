@@ -1,4 +1,4 @@
-// Package scenario has the documents of what-ifs: the request with its one table, and the lines
+// Package whatif has the documents of what-ifs: the request with its one table, and the lines
 // of the answer. Servers, clients and the specification share them; package whatif compares the
 // scenarios of a request.
 package whatif

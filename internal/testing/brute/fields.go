@@ -16,9 +16,7 @@ type Field struct {
 	add  func(*fieldDraw)
 }
 
-// Fields are the fields of docs/reference/model.md, docs/reference/model.md#running-work-reservations-and-quotas,
-// docs/reference/model.md, docs/reference/model.md and docs/reference/model.md, in the order in which RandomFields
-// adds them.
+// Fields are the fields of docs/reference/model.md, in the order in which RandomFields adds them.
 var Fields = []Field{
 	{"gpus", (*fieldDraw).addTypes},
 	{"in_service_s", (*fieldDraw).addWindows},

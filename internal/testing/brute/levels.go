@@ -7,8 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Reading is one way to read docs/reference/model.md, docs/reference/model.md and docs/reference/model.md.
-// The zero value is the right reading.
+// Reading is one way to read docs/reference/model.md. The zero value is the right reading.
 type Reading struct {
 	RacksByName   bool // racks of one name in two zones are one
 	WithinOfTasks bool // each task by itself is in one domain, so that within says nothing

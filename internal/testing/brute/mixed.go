@@ -8,8 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// RandomMixed returns a tiny valid instance with the rules of docs/reference/model.md,
-// docs/reference/model.md#running-work-reservations-and-quotas and docs/reference/model.md mixed: an instance of
+// RandomMixed returns a tiny valid instance with the rules of docs/reference/model.md mixed: an instance of
 // RandomOnNodes, some of whose jobs have rounds done, run at time 0, have users, wait for others or have deadlines,
 // with reservations and quotas. A part of the instances has the objective jct_and_tardiness or makespan. Times are
 // multiples of half a second. Some instances have no schedule.

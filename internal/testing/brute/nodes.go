@@ -8,12 +8,11 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// places is the search for an optimal schedule by the rules of docs/reference/model.md,
-// docs/reference/model.md#running-work-reservations-and-quotas, docs/reference/model.md and docs/reference/model.md.
-// Its units are those of search: a task (relaxed), a round (gang) or the rest of a job (rigid), placed in order of
-// start, each at the earliest time at which its GPUs are free, its nodes have CPUs and memory, and the quotas of its
-// job suffice. A job is placed after the jobs for which it waits. GPUs of one node and type that are free by then are
-// interchangeable, so a unit takes those that were free first. Where GPUs need setups, all GPUs are tried.
+// places is the search for an optimal schedule by the rules of docs/reference/model.md. Its units are those of search:
+// a task (relaxed), a round (gang) or the rest of a job (rigid), placed in order of start, each at the earliest time
+// at which its GPUs are free, its nodes have CPUs and memory, and the quotas of its job suffice. A job is placed after
+// the jobs for which it waits. GPUs of one node and type that are free by then are interchangeable, so a unit takes
+// those that were free first. Where GPUs need setups, all GPUs are tried.
 type places struct {
 	inst   *hare.Instance
 	groups []gpuGroup
@@ -71,10 +70,9 @@ type placed struct {
 	start  int64
 }
 
-// OptimumOnNodes is Optimum by the rules of docs/reference/model.md,
-// docs/reference/model.md#running-work-reservations-and-quotas and docs/reference/model.md. It also returns an optimal
-// schedule, nil without one. Jobs that end with the work that runs at time 0 have no part in value (see Fixed). For
-// the objective makespan, value is 1e12 times the greatest completion in seconds.
+// OptimumOnNodes is Optimum by the rules of docs/reference/model.md. It also returns an optimal schedule, nil without
+// one. Jobs that end with the work that runs at time 0 have no part in value (see Fixed). For the objective makespan,
+// value is 1e12 times the greatest completion in seconds.
 func OptimumOnNodes(inst *hare.Instance, limit int) (value int64, plan *hare.Schedule, done bool) {
 	return Reading{}.Optimum(inst, limit)
 }

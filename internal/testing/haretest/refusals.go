@@ -25,9 +25,8 @@ const (
 // gang is a gang of two tasks with more fields.
 func gang(fields string) string { return `{"id":"x","sync":"gang","tasks":2,` + fields + `}` }
 
-// Refusals has an instance for each rule that docs/reference/model.md,
-// docs/reference/model.md#running-work-reservations-and-quotas, docs/reference/model.md, docs/reference/model.md and
-// docs/reference/model.md set for a field. Each is an instance/v1 otherwise.
+// Refusals has an instance for each rule that docs/reference/model.md set for a field. Each is an instance/v1
+// otherwise.
 func Refusals() (out []Refusal) {
 	add := func(name, instance, pointer, code, remedy string) {
 		out = append(out, Refusal{name, instance, pointer, code, remedy})
