@@ -6,7 +6,6 @@ SHELL := /bin/bash
 
 GO ?= go
 PYTHON ?= python3
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Tests load HiGHS from .highs; bin/hare finds it in the lib beside itself.
 export HARE_LIBHIGHS := $(firstword $(wildcard $(CURDIR)/.highs/lib/libhighs.*) $(CURDIR)/.highs/lib/libhighs.so)
@@ -128,7 +127,7 @@ test: prerequisites-clients check test-go test-race ## every test of the project
 check: highs ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; } >&2
 	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
+	$$($(GO) -C scripts/tools tool -n staticcheck) ./...
 
 .PHONY: test-go
 test-go: highs ## go test ./...

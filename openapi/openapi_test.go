@@ -23,9 +23,6 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json and openapi.yaml again")
 
-// swag generates the specification from comments; version 2 writes OpenAPI 3.1.
-const swag = "github.com/swaggo/swag/v2/cmd/swag@v2.0.0-rc5"
-
 // documented are the packages whose types are documents, beside openapi and api.
 var documented = []string{"wire/simulate", "wire/explain", "wire/whatif", "whatif", "online",
 	"wire/regret", "wire/sessions", "wire/clusters", "serve/admission", "verify", "sim/policies", "online/policies"}
@@ -33,8 +30,13 @@ var documented = []string{"wire/simulate", "wire/explain", "wire/whatif", "whati
 func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	t.Helper()
 	out := t.TempDir()
-	cmd := exec.Command("go", "run", swag, "init", "--v3.1", "--quiet", "--generalInfo", "openapi.go", "--dir",
-		strings.Join(append([]string{"openapi", "api"}, documented...), ","), "--overridesFile",
+	// swag generates the specification from comments; version 2 writes OpenAPI 3.1.
+	swag, err := exec.Command("go", "-C", "../scripts/tools", "tool", "-n", "swag").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(strings.TrimSpace(string(swag)), "init", "--v3.1", "--quiet", "--generalInfo", "openapi.go",
+		"--dir", strings.Join(append([]string{"openapi", "api"}, documented...), ","), "--overridesFile",
 		"openapi/testdata/overrides.swaggo", "--outputTypes", "json", "--output", out)
 	cmd.Dir = ".."
 	if text, err := cmd.CombinedOutput(); err != nil {
