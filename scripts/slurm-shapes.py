@@ -151,7 +151,11 @@ def play(folder):
     wait_for("RUNNING", numbers["node-fails"])
     time.sleep(1.5)
     run("scontrol", "update", "NodeName=t4-1", "State=DOWN", "Reason=test")
-    run("scontrol", "update", "NodeName=t4-1", "State=RESUME")
+    for _ in range(50):  # Slurm refuses it until the node is seen to be down, or where it has come back by itself
+        resume = ["scontrol", "update", "NodeName=t4-1", "State=RESUME"]
+        if subprocess.run(resume, stderr=subprocess.DEVNULL).returncode == 0:
+            break
+        time.sleep(0.2)
     run("scontrol", "update", f"JobId={numbers['node-fails']}", "StartTime=now")
     wait_until_gone()
     for _ in range(100):  # slurmctld tells slurmdbd within five seconds
