@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -62,6 +63,47 @@ func hasAnchor(page, anchor string) bool {
 		}
 	}
 	return false
+}
+
+var (
+	testCommand = regexp.MustCompile("go test [^`\n]*")
+	testFolder  = regexp.MustCompile(` \./([a-z_/]+)`)
+	testPattern = regexp.MustCompile(`-(?:run|bench) '?([^'` + "`" + ` ]+)`)
+	declaration = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w*)`)
+)
+
+// TestMeasuringCommandsExist checks that the folders of the commands that measured a figure exist, and that their
+// patterns match a test or a benchmark there: a folder that moves takes its commands along.
+func TestMeasuringCommandsExist(t *testing.T) {
+	checked := 0
+	for _, page := range docsPages(t) {
+		for _, command := range testCommand.FindAllString(readPage(t, page), -1) {
+			var declared []string
+			for _, folder := range testFolder.FindAllStringSubmatch(command, -1) {
+				files, _ := filepath.Glob(folder[1] + "/*_test.go")
+				if len(files) == 0 {
+					t.Errorf("%s: %s: there are no tests in %s", page, command, folder[1])
+				}
+				for _, file := range files {
+					for _, d := range declaration.FindAllStringSubmatch(readPage(t, file), -1) {
+						declared = append(declared, d[1])
+					}
+				}
+			}
+			for _, p := range testPattern.FindAllStringSubmatch(command, -1) {
+				name, err := regexp.Compile(strings.Split(p[1], "/")[0])
+				if err != nil || len(declared) == 0 || p[1] == "^$" || strings.EqualFold(p[1], "xxx") {
+					continue // the patterns that shall match nothing
+				}
+				if checked++; !slices.ContainsFunc(declared, name.MatchString) {
+					t.Errorf("%s: %s: nothing matches %s", page, command, p[1])
+				}
+			}
+		}
+	}
+	if checked < 30 {
+		t.Errorf("%d patterns were checked", checked)
+	}
 }
 
 // TestSizeOfDocs keeps the documentation short enough to be read. The laboratory, where measurements stand, is counted
