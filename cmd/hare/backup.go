@@ -82,7 +82,7 @@ whole; repair then says which file it is, and how much was saved.
 Clients had received answers to the events that are lost. A client continues by
 sending the events after the last one that was kept again.
 
-Exit codes: 0 nothing was lost, 1 something was lost.`,
+Exit codes: 0 nothing was lost, 1 something was lost, 2 nothing could be saved.`,
 		Example: "  hare doctor --data-dir /var/lib/hare\n  hare repair /var/lib/hare /var/lib/hare-new\n  hare " +
 			"serve --data-dir /var/lib/hare-new",
 		Args:              exactly(2, "a data directory or backup and a new data directory"),
