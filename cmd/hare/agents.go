@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/internal/words"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -71,7 +72,7 @@ func agentTable(all []*clusterdoc.Agent) string {
 		busy := 0
 		var notes []string
 		if a.Reason != "" {
-			notes = append(notes, plain(a.Reason))
+			notes = append(notes, words.Plain(a.Reason))
 		}
 		jobs := map[string][]string{}
 		var order []string
@@ -84,7 +85,7 @@ func agentTable(all []*clusterdoc.Agent) string {
 				jobs[d.Job] = append(jobs[d.Job], fmt.Sprint(i))
 			}
 			if d.State == "quarantined" || d.Reason != "" {
-				notes = append(notes, fmt.Sprintf("GPU %d %s: %s", i, d.State, plain(d.Reason)))
+				notes = append(notes, fmt.Sprintf("GPU %d %s: %s", i, d.State, words.Plain(d.Reason)))
 			}
 		}
 		var runs []string
@@ -94,7 +95,7 @@ func agentTable(all []*clusterdoc.Agent) string {
 		if len(a.Homes) > 0 {
 			runs = append(runs, "home of "+strings.Join(a.Homes, ","))
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", plain(a.Name), a.State, gpusByType(a), busy, seen(a),
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", words.Plain(a.Name), a.State, gpusByType(a), busy, seen(a),
 			strings.Join(append(runs, notes...), "; "))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
@@ -112,7 +113,7 @@ func gpusByType(a *clusterdoc.Agent) string {
 		count[d.Type]++
 	}
 	for i, t := range types {
-		types[i] = fmt.Sprintf("%s=%d", plain(t), count[t])
+		types[i] = fmt.Sprintf("%s=%d", words.Plain(t), count[t])
 	}
 	return strings.Join(types, ",")
 }
@@ -202,7 +203,7 @@ func (cf *clusterFlags) printAgent(c *cobra.Command, r *remote, node string, all
 		}
 		var no *client.Problem
 		if errors.As(err, &no) && no.Code == "no_such_agent" {
-			return usageError{fmt.Errorf("cluster %s has no node %s: hare agents lists the nodes", cf.cluster, plain(node))}
+			return usageError{fmt.Errorf("cluster %s has no node %s: hare agents lists the nodes", cf.cluster, words.Plain(node))}
 		}
 		return cf.clusterError(r, err)
 	}
@@ -215,7 +216,7 @@ func (cf *clusterFlags) printAgent(c *cobra.Command, r *remote, node string, all
 		}
 		text := a.Name + " is " + a.State
 		if a.Reason != "" {
-			text += ": " + plain(a.Reason)
+			text += ": " + words.Plain(a.Reason)
 		}
 		_, err := fmt.Fprintln(c.OutOrStdout(), text)
 		return err

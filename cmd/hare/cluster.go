@@ -104,7 +104,7 @@ func clusterListCommand() *cobra.Command {
 				w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 				_, _ = fmt.Fprintln(w, "NAME\tPOLICY\tAGENTS\tGPUS\tFREE\tJOBS")
 				for _, x := range all {
-					_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", plain(x.Name), plain(x.Policy), x.Agents, x.GPUs, x.FreeGPUs,
+					_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", words.Plain(x.Name), words.Plain(x.Policy), x.Agents, x.GPUs, x.FreeGPUs,
 						stateCounts(x))
 				}
 				return w.Flush()
@@ -135,12 +135,12 @@ and the ID of its online session, whose log, plan and regret the server has unde
 				if cf.json {
 					return printDocument(c.OutOrStdout(), x)
 				}
-				policy := plain(x.Policy)
+				policy := words.Plain(x.Policy)
 				if len(x.Parameters) > 0 {
 					policy += " " + strings.Join(strings.Fields(string(x.Parameters)), " ")
 				}
 				_, err = fmt.Fprintf(c.OutOrStdout(), "cluster %s, policy %s: %s, %d of %s free; %s\nsession %s\n", x.Name, policy,
-					words.Count(x.Agents, "agent"), x.FreeGPUs, words.Count(x.GPUs, "GPU"), stateCounts(x), plain(x.Session))
+					words.Count(x.Agents, "agent"), x.FreeGPUs, words.Count(x.GPUs, "GPU"), stateCounts(x), words.Plain(x.Session))
 				return err
 			})
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // clusterFlags are the flags of the commands that work on a managed cluster.
@@ -99,7 +100,7 @@ func (cf *clusterFlags) jobError(r *remote, id string, err error) error {
 	var no *client.Problem
 	if errors.As(err, &no) && no.Code == "no_such_job" {
 		return usageError{fmt.Errorf("cluster %s has no job %s, or no such process of it: hare jobs lists the jobs",
-			cf.cluster, plain(id))}
+			cf.cluster, words.Plain(id))}
 	}
 	return cf.clusterError(r, err)
 }

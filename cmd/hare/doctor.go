@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/serve/store/sqlite"
 )
@@ -107,7 +108,7 @@ func engineCheck(ctx context.Context) check {
 	})
 	switch {
 	case errors.Is(err, lp.ErrUnavailable):
-		k.found = plain(strings.TrimPrefix(pool.Stats().LastError, lp.ErrUnavailable.Error()+": "))
+		k.found = words.Plain(strings.TrimPrefix(pool.Stats().LastError, lp.ErrUnavailable.Error()+": "))
 	case err != nil:
 		k.found = err.Error()
 	case math.Abs(sol.Objective-3) > 1e-6:

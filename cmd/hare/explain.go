@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/solver"
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
@@ -71,7 +72,7 @@ the terms.`,
 				if asJSON {
 					return printJSON(c.OutOrStdout(), jobs)
 				}
-				return printJobs(c.OutOrStdout(), len(inst.Jobs), plainNames(jobs))
+				return printJobs(c.OutOrStdout(), len(inst.Jobs), words.PlainNames(jobs))
 			}
 			req.Job = args[2]
 			x, err := explainJob(c.Context(), inst, res, req, limit)
@@ -86,7 +87,7 @@ the terms.`,
 				return printJSON(c.OutOrStdout(), x)
 			}
 			p := &explainPrinter{w: c.OutOrStdout()}
-			p.explanation(plainNames(x))
+			p.explanation(words.PlainNames(x))
 			if draw && x.Outcome == "scheduled" {
 				p.lane(x)
 			}

@@ -66,7 +66,7 @@ func (ep *explainPrinter) explanation(x *explaindoc.Answer) {
 		ep.line("")
 		var paid []string
 		for _, t := range c.ByType {
-			paid = append(paid, fmt.Sprintf("%s for %s GPU-s of %s", short(t.Paid), t.GPUs, t.Type))
+			paid = append(paid, fmt.Sprintf("%s for %s GPU-s of %s", words.Short(t.Paid), t.GPUs, t.Type))
 		}
 		cost := c.Cost.String()
 		if c.Weight != nil {
@@ -75,9 +75,9 @@ func (ep *explainPrinter) explanation(x *explaindoc.Answer) {
 		if len(paid) == 0 {
 			paid = []string{"none"}
 		}
-		ep.line("Price: weighted time %s + GPU time %s (%s).", cost, short(c.Paid), strings.Join(paid, ", "))
-		ep.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", short(c.Least),
-			short(c.Reduced), 100*c.ReducedShare)
+		ep.line("Price: weighted time %s + GPU time %s (%s).", cost, words.Short(c.Paid), strings.Join(paid, ", "))
+		ep.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", words.Short(c.Least),
+			words.Short(c.Reduced), 100*c.ReducedShare)
 		for _, t := range x.Elsewhere {
 			on := t.Type
 			if t.Label != "" {
@@ -87,9 +87,9 @@ func (ep *explainPrinter) explanation(x *explaindoc.Answer) {
 			case t.Least == nil:
 				ep.line("  on %s alone: %s", on, t.Detail)
 			case t.EndS == nil:
-				ep.line("  on %s alone: at least %s", on, short(*t.Least))
+				ep.line("  on %s alone: at least %s", on, words.Short(*t.Least))
 			default:
-				ep.line("  on %s alone: at least %s, ending at %s", on, short(*t.Least), words.Duration(*t.EndS))
+				ep.line("  on %s alone: at least %s, ending at %s", on, words.Short(*t.Least), words.Duration(*t.EndS))
 			}
 		}
 	}

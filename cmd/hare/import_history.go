@@ -20,6 +20,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/wire"
 )
@@ -408,7 +409,7 @@ seven jobs or more. hare import uses these ratios by itself.`,
 			}
 			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "user\tname\tGPUs\ttypes\ttime\tinterval\tjobs")
-			for _, l := range plainNames(learned) {
+			for _, l := range words.PlainNames(learned) {
 				fmt.Fprintf(t, "%s\t%s\t%d\t%s / %s\t%.3f\t%.3f to %.3f\t%d / %d\n", l.User, l.Name, l.GPUs, l.Type, l.Base,
 					l.Ratio, l.Low, l.High, l.Jobs, l.BaseJobs)
 			}

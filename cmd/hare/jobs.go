@@ -203,7 +203,7 @@ func jobTable(cluster *clusterdoc.Cluster, jobs []*clusterdoc.Job, left int, now
 		w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(w, "ID\tNAME\tSTATE\tGPUS\tTIME\tWHERE AND WHY")
 		for _, j := range jobs {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", j.ID, plain(j.Name), j.State, gpusOf(j), jobTime(j, now),
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", j.ID, words.Plain(j.Name), j.State, gpusOf(j), jobTime(j, now),
 				whereAndWhy(j))
 		}
 		_ = w.Flush() // a strings.Builder takes everything
@@ -268,7 +268,7 @@ func whereAndWhy(j *clusterdoc.Job) string {
 		parts = append(parts, places(j.Attempts[n-1]))
 	}
 	if j.Reason != "" && j.Reason != string(j.State) {
-		parts = append(parts, plain(j.Reason))
+		parts = append(parts, words.Plain(j.Reason))
 	}
 	if j.Loss == "NaN" {
 		parts = append(parts, fmt.Sprintf("round %d has the loss NaN", j.Round))
@@ -288,11 +288,11 @@ func places(at *clusterdoc.Attempt) string {
 			order = append(order, t.Agent)
 		}
 		for _, g := range t.GPUs {
-			gpus[t.Agent] = append(gpus[t.Agent], plain(g[strings.LastIndexByte(g, '/')+1:]))
+			gpus[t.Agent] = append(gpus[t.Agent], words.Plain(g[strings.LastIndexByte(g, '/')+1:]))
 		}
 	}
 	for i, name := range order {
-		if order[i] = plain(name); len(gpus[name]) > 0 {
+		if order[i] = words.Plain(name); len(gpus[name]) > 0 {
 			order[i] += "/" + strings.Join(gpus[name], ",")
 		}
 	}
@@ -320,12 +320,12 @@ func (cf *clusterFlags) showJob(ctx context.Context, r *remote, id string, once 
 // jobText describes a job and its attempts.
 func jobText(j *clusterdoc.Job, now time.Time) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "job %s (%s): %s\n", j.ID, plain(j.Name), outcome(j))
+	fmt.Fprintf(&out, "job %s (%s): %s\n", j.ID, words.Plain(j.Name), outcome(j))
 	row := func(name, format string, a ...any) {
 		fmt.Fprintf(&out, "  %-13s %s\n", name, fmt.Sprintf(format, a...))
 	}
 	if j.Module != "" {
-		row("module", "%s in %s", plain(j.Module), plain(j.Directory))
+		row("module", "%s in %s", words.Plain(j.Module), words.Plain(j.Directory))
 		row("rounds", "%s", roundsText(j))
 		if text := copyText(j); text != "" {
 			row("copy", "%s", text)
@@ -359,11 +359,11 @@ func jobText(j *clusterdoc.Job, now time.Time) string {
 		for _, t := range at.Tasks {
 			switch {
 			case t.Round != nil && t.RoundTask != nil:
-				row("  GPU", "%s: task %d of round %d, %s", plain(strings.Join(t.GPUs, ",")), *t.RoundTask, *t.Round, t.State)
+				row("  GPU", "%s: task %d of round %d, %s", words.Plain(strings.Join(t.GPUs, ",")), *t.RoundTask, *t.Round, t.State)
 			case len(t.GPUs) == 0:
-				row("  home", "%s %s%s", plain(t.Agent), t.State, taskEnd(t))
+				row("  home", "%s %s%s", words.Plain(t.Agent), t.State, taskEnd(t))
 			default:
-				row(fmt.Sprintf("  task %d", t.Task), "%s %s%s", plain(strings.Join(t.GPUs, ",")), t.State, taskEnd(t))
+				row(fmt.Sprintf("  task %d", t.Task), "%s %s%s", words.Plain(strings.Join(t.GPUs, ",")), t.State, taskEnd(t))
 			}
 		}
 	}
@@ -374,7 +374,7 @@ func jobText(j *clusterdoc.Job, now time.Time) string {
 func roundsText(j *clusterdoc.Job) string {
 	text := fmt.Sprintf("%d of %d saved", j.Round, j.Rounds)
 	if j.Loss != "" {
-		text += ", the last one with loss " + plain(j.Loss)
+		text += ", the last one with loss " + words.Plain(j.Loss)
 	}
 	tasks, sync := ledger.RoundTasks(&j.NewJob), ledger.SyncRigid // of jobs from before there were others
 	if j.Sync != "" {
@@ -390,7 +390,7 @@ func copyText(j *clusterdoc.Job) string {
 		parts = append(parts, fmt.Sprintf("the cluster has the checkpoint behind round %d", j.CopyRound))
 	}
 	if j.CopyProblem != "" {
-		parts = append(parts, "no newer one: "+plain(j.CopyProblem))
+		parts = append(parts, "no newer one: "+words.Plain(j.CopyProblem))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -399,7 +399,7 @@ func copyText(j *clusterdoc.Job) string {
 func tasksOn(j *clusterdoc.Job) string {
 	var parts []string
 	for _, t := range slices.Sorted(maps.Keys(j.TasksOn)) {
-		parts = append(parts, fmt.Sprintf("%d on %s", j.TasksOn[t], plain(t)))
+		parts = append(parts, fmt.Sprintf("%d on %s", j.TasksOn[t], words.Plain(t)))
 	}
 	return strings.Join(parts, ", ") + " have ended"
 }
@@ -410,7 +410,7 @@ func commandText(argv []string) string {
 	for i, arg := range argv {
 		quoted[i] = arg
 		switch {
-		case plain(arg) != arg:
+		case words.Plain(arg) != arg:
 			quoted[i] = strconv.Quote(arg)
 		case arg == "" || strings.ContainsAny(arg, " \"'`$&|;<>()*?[]#~\\{}!"):
 			quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
@@ -444,7 +444,7 @@ func wants(j *clusterdoc.Job) string {
 		if s > 0 {
 			t += fmt.Sprintf(" (%s s%s)", strconv.FormatFloat(s, 'f', -1, 64), each)
 		}
-		types = append(types, plain(t))
+		types = append(types, words.Plain(t))
 	}
 	slices.Sort(types)
 	if len(types) > 0 {
@@ -463,7 +463,7 @@ func attemptText(at *clusterdoc.Attempt, now time.Time) string {
 	}
 	text += ", " + briefTime(end.Sub(at.Ordered)) + ", on " + places(at)
 	if at.Error != "" {
-		text += ": " + plain(at.Error)
+		text += ": " + words.Plain(at.Error)
 	}
 	return text
 }
@@ -472,9 +472,9 @@ func attemptText(at *clusterdoc.Attempt, now time.Time) string {
 func taskEnd(t *clusterdoc.TaskInfo) string {
 	switch {
 	case t.Error != "":
-		return ": " + plain(t.Error)
+		return ": " + words.Plain(t.Error)
 	case t.Signal != "":
-		return ": " + plain(t.Signal)
+		return ": " + words.Plain(t.Signal)
 	case t.ExitCode != nil:
 		return fmt.Sprintf(": exit code %d", *t.ExitCode)
 	}

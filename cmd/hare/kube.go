@@ -327,7 +327,7 @@ func (kf *kubeFlags) print(w io.Writer, r *kube.Result) error {
 		return json.NewEncoder(exact(w)).Encode(map[string]any{"updates": r.Updates, "freed": r.Freed, "turns": r.Turns,
 			"left": r.Left})
 	}
-	r = plainNames(r)
+	r = words.PlainNames(r)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if kf.cfg.Kueue {
 		kf.printWorkloads(w, t, r)

@@ -24,10 +24,10 @@ func newProgressLine(w io.Writer, on bool) *progressLine { return &progressLine{
 func (pl *progressLine) event(e solver.Event) {
 	parts := []string{fmt.Sprintf("%-8s", e.Phase), fmt.Sprintf("%5.1f s", e.Elapsed.Seconds())}
 	if e.Value != nil {
-		parts = append(parts, "plan "+short(e.Value.Float()))
+		parts = append(parts, "plan "+words.Short(e.Value.Float()))
 	}
 	if e.Bound != nil {
-		parts = append(parts, "bound "+short(e.Bound.Float()))
+		parts = append(parts, "bound "+words.Short(e.Bound.Float()))
 	}
 	if e.Value != nil && e.Bound != nil && e.Bound.Sign() > 0 {
 		parts = append(parts, fmt.Sprintf("gap %.2f %%", 100*(e.Value.Float()/e.Bound.Float()-1)))
@@ -44,7 +44,7 @@ func (pl *progressLine) event(e solver.Event) {
 // text replaces the line.
 func (pl *progressLine) text(format string, a ...any) {
 	if pl.on {
-		fmt.Fprint(pl.w, "\r\x1b[K"+plain(fmt.Sprintf(format, a...)))
+		fmt.Fprint(pl.w, "\r\x1b[K"+words.Plain(fmt.Sprintf(format, a...)))
 	}
 }
 
@@ -52,18 +52,6 @@ func (pl *progressLine) end() {
 	if pl.on {
 		fmt.Fprint(pl.w, "\r\x1b[K")
 	}
-}
-
-// short formats a number for people: whole from a thousand on, else with two decimals, and with two digits where
-// it is below a hundredth. Numbers from a thousandth on never have an exponent.
-func short(x float64) string {
-	switch size := math.Abs(x); {
-	case size >= 1000:
-		return fmt.Sprintf("%.0f", x)
-	case size != 0 && size < 0.01:
-		return fmt.Sprintf("%.2g", x)
-	}
-	return fmt.Sprintf("%.2f", x)
 }
 
 // printTable prints the main figures of a result as a table.
@@ -92,7 +80,7 @@ func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
 	row("makespan", "%s", words.Duration(m.MakespanUs))
 	var use []string
 	for _, u := range m.Utilization {
-		use = append(use, fmt.Sprintf("%s %.0f %%", plain(u.Type), 100*u.Use))
+		use = append(use, fmt.Sprintf("%s %.0f %%", words.Plain(u.Type), 100*u.Use))
 	}
 	row("GPUs used", "%s", strings.Join(use, ", "))
 	row("switches", "%d", m.Switches)
@@ -100,7 +88,7 @@ func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
 	slices.SortStableFunc(jobs, func(a, b hare.JobResult) int { return cmp.Compare(b.EndUs, a.EndUs) })
 	var last []string
 	for _, j := range jobs[:min(3, len(jobs))] {
-		last = append(last, fmt.Sprintf("%s at %s", plain(j.ID), words.Duration(j.EndUs)))
+		last = append(last, fmt.Sprintf("%s at %s", words.Plain(j.ID), words.Duration(j.EndUs)))
 	}
 	row("last to finish", "%s", strings.Join(last, ", "))
 	if r.Bound != nil {
@@ -131,12 +119,12 @@ func reportWords(g *hare.GapReport) string {
 	share := func(x float64) string { return fmt.Sprintf("%.0f %%", 100*x/g.Excess) }
 	var jobs, idle []string
 	for _, j := range g.Jobs[:min(3, len(g.Jobs))] {
-		jobs = append(jobs, plain(j.ID)+" "+share(j.ReducedCost))
+		jobs = append(jobs, words.Plain(j.ID)+" "+share(j.ReducedCost))
 	}
 	types := slices.Clone(g.IdleByType)
 	slices.SortStableFunc(types, func(a, b hare.TypeIdle) int { return cmp.Compare(b.Idle, a.Idle) })
 	for _, x := range types[:min(3, len(types))] {
-		idle = append(idle, plain(x.Type)+" "+share(x.Idle))
+		idle = append(idle, words.Plain(x.Type)+" "+share(x.Idle))
 	}
 	return fmt.Sprintf("jobs %s (%s), idle GPUs %s (%s)",
 		share(g.ReducedCost), strings.Join(jobs, ", "), share(g.IdleCapacity), strings.Join(idle, ", "))

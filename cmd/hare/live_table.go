@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/hare-sched/hare/internal/words"
 	"golang.org/x/term"
 )
 
@@ -66,7 +67,7 @@ func errIfNot(err, harmless error) error {
 
 // draw replaces what was drawn before.
 func (t *liveTable) draw(text string) error {
-	lines := strings.Split(strings.TrimSuffix(plainLines(text), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(words.PlainLines(text), "\n"), "\n")
 	if len(lines) > t.height-1 {
 		lines = lines[:max(1, t.height-1)]
 	}

@@ -110,7 +110,7 @@ func (l *logFlags) copy(ctx context.Context, r *remote, id string, first int64, 
 		} else if attempt > first {
 			failed := job.Attempts[attempt-2]
 			_, _ = fmt.Fprintf(errs, "hare: attempt %d %s: %s; attempt %d begins\n", failed.Attempt, failed.Result,
-				cmp.Or(plain(failed.Error), "no reason is known"), attempt)
+				cmp.Or(words.Plain(failed.Error), "no reason is known"), attempt)
 		}
 		ended := job.Attempts[attempt-1].Ended != nil
 		if err := l.copyAttempt(ctx, r, id, attempt, ended, streams, out, errs); err != nil {
@@ -140,7 +140,7 @@ func (l *logFlags) started(ctx context.Context, r *remote, id string, attempt in
 		case job.State.Final():
 			return nil, nil
 		case !l.follow:
-			_, _ = fmt.Fprintf(errs, "hare: job %s has not started: %s\n", id, cmp.Or(plain(job.Reason), string(job.State)))
+			_, _ = fmt.Fprintf(errs, "hare: job %s has not started: %s\n", id, cmp.Or(words.Plain(job.Reason), string(job.State)))
 			return nil, errNo
 		}
 		if err := rest(ctx, pause); err != nil {

@@ -70,7 +70,7 @@ happen, or the policy makes no plans.`,
 				_, err = exact(c.OutOrStdout()).Write(append(wire.AppendSessionPlan(nil, plan), '\n'))
 				return err
 			}
-			return printPlan(c.OutOrStdout(), plainNames(plan))
+			return printPlan(c.OutOrStdout(), words.PlainNames(plan))
 		},
 	}
 	far.add(c)

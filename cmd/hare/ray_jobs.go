@@ -86,7 +86,7 @@ run has read last. With --all, those that have ended too, for a week (hare ray r
 			if asJSON {
 				return printRayJSON(c.OutOrStdout(), entries)
 			}
-			return printRayJobs(c.OutOrStdout(), plainNames(entries), time.Now())
+			return printRayJobs(c.OutOrStdout(), words.PlainNames(entries), time.Now())
 		},
 	}
 	rq.add(c)

@@ -216,7 +216,7 @@ func printStarts(w io.Writer, starts []ray.Start, write bool) error {
 	fmt.Fprintf(w, "%s %s:\n", verb, words.Count(len(starts), "job"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "job\tname\tGPUs\ttype\tnode\twhy")
-	for _, s := range plainNames(starts) {
+	for _, s := range words.PlainNames(starts) {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", s.Job, orNothing(s.Name), s.GPUs, orNothing(s.Type), orNothing(s.Node),
 			s.Reason)
 	}

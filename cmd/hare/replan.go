@@ -106,7 +106,7 @@ func printReplan(w io.Writer, res *hare.Result) {
 		words.Duration(p.AtUs), words.Count(len(p.Started), "job"), words.Count(len(p.Kept), "job"), len(p.Moved),
 		len(p.Added), len(p.Removed))
 	for _, x := range p.Lost {
-		fmt.Fprintf(w, "Lost: round %d of %s, which needed GPU %s.\n", x.Round, plain(x.Job), plain(x.GPU))
+		fmt.Fprintf(w, "Lost: round %d of %s, which needed GPU %s.\n", x.Round, words.Plain(x.Job), words.Plain(x.GPU))
 	}
 	share := 0.0
 	if p.PlannedGPU.Sign() > 0 {
@@ -135,7 +135,7 @@ func printReplan(w io.Writer, res *hare.Result) {
 			fmt.Fprintf(w, "  and %d more: see replan.moved in the result\n", len(p.Moved)-shown)
 			break
 		}
-		fmt.Fprintf(w, "  %s  %s  end %s → %s\n", plain(x.ID), x.Why, words.Duration(x.From.EndUs),
+		fmt.Fprintf(w, "  %s  %s  end %s → %s\n", words.Plain(x.ID), x.Why, words.Duration(x.From.EndUs),
 			words.Duration(x.To.EndUs))
 	}
 }

@@ -3,9 +3,10 @@ package main
 import (
 	"container/heap"
 	"fmt"
-	"github.com/hare-sched/hare"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/hare-sched/hare"
 )
 
 // answerUs is how long decisions take to reach the simulated cluster. Events within

@@ -265,7 +265,7 @@ func printUpdates(w io.Writer, updates []slurm.Update, write bool) error {
 	fmt.Fprintf(w, "%s %s:\n", verb, words.Count(len(updates), "value"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "job\tfield\told\tnew\twhy")
-	for _, u := range plainNames(updates) {
+	for _, u := range words.PlainNames(updates) {
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", u.Job, u.Field, orNothing(u.Old), orNothing(u.New), u.Reason)
 	}
 	return t.Flush()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/sim/method"
 	"github.com/hare-sched/hare/solver"
@@ -197,9 +198,9 @@ func printReasons(termination string, reasons []hare.Reason) {
 	for _, r := range reasons {
 		where := termination
 		if r.Pointer != "" {
-			where += ": " + plain(r.Pointer)
+			where += ": " + words.Plain(r.Pointer)
 		}
-		fmt.Fprintf(stderr, "hare: %s: %s (%s)\n", where, plain(r.Detail), r.Code)
+		fmt.Fprintf(stderr, "hare: %s: %s (%s)\n", where, words.Plain(r.Detail), r.Code)
 	}
 }
 
@@ -208,7 +209,7 @@ func printReasons(termination string, reasons []hare.Reason) {
 func startEngine(warn bool) (solver.Config, func()) {
 	cfg, why, stop := openEngine()
 	if warn && why != "" {
-		fmt.Fprintf(stderr, "hare: %s: %s\n", withoutEngine, plain(why))
+		fmt.Fprintf(stderr, "hare: %s: %s\n", withoutEngine, words.Plain(why))
 	}
 	return cfg, stop
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
@@ -394,5 +395,5 @@ func outcome(job *clusterdoc.Job) string {
 	if job.Reason == "" || job.Reason == string(job.State) {
 		return string(job.State)
 	}
-	return string(job.State) + ": " + plain(job.Reason)
+	return string(job.State) + ": " + words.Plain(job.Reason)
 }

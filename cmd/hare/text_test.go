@@ -11,22 +11,12 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // hostile is a name that sets the title of a terminal, turns a text around, and begins lines.
 const hostile = "\x1b]0;owned\a\u202e\u2028\u2066\u009b2J\x7f\x00\r\nhare: forged\tend\U000e0041"
-
-func TestPlain(t *testing.T) {
-	for text, want := range map[string]string{
-		"bert-7, größer: 訓練 🐇 \\n": "bert-7, größer: 訓練 🐇 \\n",
-		hostile:                    `\x1b]0;owned\x07\u202e\u2028\u2066\u009b2J\u007f\x00\r\nhare: forged\tend\udb40\udc41`,
-		"a\xff\x9bb":               `a\xff\x9bb`, "\u00ad\ufeff\u061c\u200e�": `\u00ad\ufeff\u061c\u200e�`,
-	} {
-		if got := plain(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
 
 // Characters may come in parts.
 func TestTextWriter(t *testing.T) {
@@ -215,7 +205,7 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%q: exit %d, want %d: %s%s", c.args, code, c.code, out, errs)
 		}
 		for _, r := range out + errs {
-			if r != '\n' && r != '\t' && (steers(r) || r == unicode.ReplacementChar) {
+			if r != '\n' && r != '\t' && (words.Steers(r) || r == unicode.ReplacementChar) {
 				t.Errorf("%q prints %q: %q", c.args, r, out+errs)
 				break
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
@@ -85,7 +86,7 @@ earlier result.`,
 				e.SetIndent("", " ")
 				err = e.Encode(rep)
 			} else {
-				_, err = fmt.Fprintln(stdout, plainNames(rep))
+				_, err = fmt.Fprintln(stdout, words.PlainNames(rep))
 			}
 			if err == nil && !rep.OK {
 				err = errNo
