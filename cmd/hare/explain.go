@@ -13,17 +13,21 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/internal/words"
+	explaintext "github.com/hare-sched/hare/explain/text"
 	"github.com/hare-sched/hare/solver"
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
+// explainFlags are the flags of hare explain.
+type explainFlags struct {
+	by, earlier, order string
+	limit              time.Duration
+	list               int
+	json, draw         bool
+}
+
 func explainCommand() *cobra.Command {
-	var by, earlier string
-	var limit time.Duration
-	var asJSON, draw bool
-	var list int
-	var order string
+	var ef explainFlags
 	c := &cobra.Command{
 		Use:   "explain INSTANCE RESULT [JOB]",
 		Short: "Explain why a job of a result starts and ends when it does",
@@ -48,64 +52,65 @@ the terms.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			req := explain.Request{Recheck: true}
-			var err error
-			if req.ByUs, err = timeFlag("by", by); err != nil {
-				return err
-			}
-			if req.EarlierUs, err = timeFlag("earlier", earlier); err != nil {
-				return err
-			}
-			inst, res, err := readPair(args[:2])
-			if err != nil {
-				return err
-			}
-			if len(args) == 2 {
-				if by != "" || earlier != "" || draw {
-					return usageError{errors.New("--by, --earlier and --plot are about one job: name it behind the result")}
-				}
-				jobs, err := explain.ListJobs(inst, res, order, list)
-				if err != nil {
-					return ofRemainder(err)
-				}
-				if asJSON {
-					return printJSON(c.OutOrStdout(), jobs)
-				}
-				return printJobs(c.OutOrStdout(), len(inst.Jobs), words.PlainNames(jobs))
-			}
-			req.Job = args[2]
-			x, err := explainJob(c.Context(), inst, res, req, limit)
-			var none *explain.NoJobError
-			switch {
-			case errors.As(err, &none):
-				return usageError{err}
-			case err != nil:
-				return ofRemainder(err)
-			}
-			if asJSON {
-				return printJSON(c.OutOrStdout(), x)
-			}
-			p := &explainPrinter{w: c.OutOrStdout()}
-			p.explanation(words.PlainNames(x))
-			if draw && x.Outcome == "scheduled" {
-				p.lane(x)
-			}
-			return p.err
-		},
+		RunE: func(c *cobra.Command, args []string) error { return ef.run(c, args) },
 	}
 	f := c.Flags()
-	f.StringVar(&by, "by", "", "search for changes with which the job ends by this time: seconds, or 1h30m")
-	f.StringVar(&earlier, "earlier", "", "search for changes with which the job ends earlier by this much: seconds, "+
+	f.StringVar(&ef.by, "by", "", "search for changes with which the job ends by this time: seconds, or 1h30m")
+	f.StringVar(&ef.earlier, "earlier", "", "search for changes with which the job ends earlier by this much: seconds, "+
 		"or 10m")
-	f.DurationVar(&limit, "time-limit", 0, "time limit of the search for changes; 0 means until all are tried")
-	f.BoolVar(&asJSON, "json", false, "print JSON, in the form of GET /v1/solves/{id}/jobs/{job}")
-	f.BoolVar(&draw, "plot", false, "draw the timeline of the job and of the jobs that held the GPUs that it waited for")
-	f.StringVar(&order, "sort", "share", "order of the list: share, stretch, wait, jct, start, end")
-	f.IntVar(&list, "limit", 20, "greatest number of jobs in the list")
+	f.DurationVar(&ef.limit, "time-limit", 0, "time limit of the search for changes; 0 means until all are tried")
+	f.BoolVar(&ef.json, "json", false, "print JSON, in the form of GET /v1/solves/{id}/jobs/{job}")
+	f.BoolVar(&ef.draw, "plot", false, "draw the timeline of the job and of the jobs that held the GPUs that it waited for")
+	f.StringVar(&ef.order, "sort", "share", "order of the list: share, stretch, wait, jct, start, end")
+	f.IntVar(&ef.list, "limit", 20, "greatest number of jobs in the list")
 	choices(c, "sort", "share", "stretch", "wait", "jct", "start", "end")
 	positive(c, "limit")
 	return c
+}
+
+func (ef *explainFlags) run(c *cobra.Command, args []string) error {
+	req := explain.Request{Recheck: true}
+	var err error
+	if req.ByUs, err = timeFlag("by", ef.by); err != nil {
+		return err
+	}
+	if req.EarlierUs, err = timeFlag("earlier", ef.earlier); err != nil {
+		return err
+	}
+	inst, res, err := readPair(args[:2])
+	if err != nil {
+		return err
+	}
+	if len(args) == 2 {
+		return ef.jobs(c, inst, res)
+	}
+	req.Job = args[2]
+	x, err := explainJob(c.Context(), inst, res, req, ef.limit)
+	var none *explain.NoJobError
+	switch {
+	case errors.As(err, &none):
+		return usageError{err}
+	case err != nil:
+		return ofRemainder(err)
+	case ef.json:
+		return printJSON(c.OutOrStdout(), x)
+	}
+	return explaintext.Explanation(c.OutOrStdout(), x, ef.draw)
+}
+
+// jobs lists the jobs.
+func (ef *explainFlags) jobs(c *cobra.Command, inst *hare.Instance, res *hare.Result) error {
+	if ef.by != "" || ef.earlier != "" || ef.draw {
+		return usageError{errors.New("--by, --earlier and --plot are about one job: name it behind the result")}
+	}
+	jobs, err := explain.ListJobs(inst, res, ef.order, ef.list)
+	switch {
+	case err != nil:
+		return ofRemainder(err)
+	case ef.json:
+		return printJSON(c.OutOrStdout(), jobs)
+	}
+	return explaintext.Jobs(c.OutOrStdout(), len(inst.Jobs), jobs)
 }
 
 // ofRemainder says in the words of the command line that explain.ErrRemainder has come.

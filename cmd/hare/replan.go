@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )
@@ -94,50 +92,6 @@ func solveOrReplan(ctx context.Context, inst *hare.Instance, req *hare.ReplanReq
 		return solver.Solve(ctx, inst, opt, cfg)
 	}
 	return solver.Replan(ctx, inst, *req, opt, cfg)
-}
-
-// printReplan prints which work moved, below the table of the remaining work.
-func printReplan(w io.Writer, res *hare.Result) {
-	p := res.Replan
-	if p == nil {
-		return
-	}
-	fmt.Fprintf(w, "\nAt %s: work that has started stays of %s, %s as planned, %d moved, %d new, %d gone.\n",
-		words.Duration(p.AtUs), words.Count(len(p.Started), "job"), words.Count(len(p.Kept), "job"), len(p.Moved),
-		len(p.Added), len(p.Removed))
-	for _, x := range p.Lost {
-		fmt.Fprintf(w, "Lost: round %d of %s, which needed GPU %s.\n", x.Round, words.Plain(x.Job), words.Plain(x.GPU))
-	}
-	share := 0.0
-	if p.PlannedGPU.Sign() > 0 {
-		share = 100 * p.MovedGPU.Float() / p.PlannedGPU.Float()
-	}
-	fmt.Fprintf(w, "Moved: %.1f of %.1f planned GPU-seconds (%.1f %%), of which %.1f had to.\n", p.MovedGPU.Float(),
-		p.PlannedGPU.Float(), share, p.ForcedGPU.Float())
-	if p.KeptValue != nil && res.Value != nil {
-		fmt.Fprintf(w, "Value of the rest: %.1f; moving only what must: %.1f; gain: %.1f.\n", res.Value.Float(),
-			p.KeptValue.Float(), p.KeptValue.Sub(*res.Value).Float())
-	}
-	if res.Value != nil && res.Bound != nil {
-		bound := ""
-		if b, ok := p.WholeBound(res.Objective, *res.Bound); ok {
-			bound = fmt.Sprintf(", bound %.1f", b.Float())
-		}
-		fmt.Fprintf(w, "Of the whole instance: value %.1f%s, of which %.1f no plan can change.\n",
-			p.WholeCost(res.Objective, *res.Value).Float(), bound, p.Constant.Float())
-	}
-	if p.WholeMissing != "" {
-		fmt.Fprintf(w, "There is no schedule of the whole instance: %s.\n", p.WholeMissing)
-	}
-	const shown = 12
-	for i, x := range p.Moved {
-		if i == shown {
-			fmt.Fprintf(w, "  and %d more: see replan.moved in the result\n", len(p.Moved)-shown)
-			break
-		}
-		fmt.Fprintf(w, "  %s  %s  end %s → %s\n", words.Plain(x.ID), x.Why, words.Duration(x.From.EndUs),
-			words.Duration(x.To.EndUs))
-	}
 }
 
 // wholePlan returns what to draw of a result: for a replan the schedule of the whole

@@ -19,6 +19,7 @@ import (
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/sim/method"
 	"github.com/hare-sched/hare/solver"
+	solvetext "github.com/hare-sched/hare/solver/text"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -180,8 +181,8 @@ func deliver(inst *hare.Instance, res *hare.Result, out string, quiet bool, writ
 		}
 	}
 	if (toTerminal || out != "" && out != "-") && !quiet {
-		printTable(stdout, inst, res)
-		printReplan(stdout, res)
+		solvetext.Result(stdout, inst, res)
+		solvetext.Replan(stdout, res)
 		if out == "" {
 			fmt.Fprintln(stdout, "(the result itself: add -o result.json)")
 		}

@@ -2,11 +2,12 @@ package main
 
 import (
 	"bytes"
-	"github.com/hare-sched/hare/internal/words"
 	"io"
 	"os"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // What people read on standard output and standard error goes through these two. Names come from

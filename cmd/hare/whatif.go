@@ -25,16 +25,25 @@ import (
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/whatif"
+	whatiftext "github.com/hare-sched/hare/whatif/text"
 	"github.com/hare-sched/hare/wire"
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
+// whatIf is hare whatif: its flags, and what has been answered.
+type whatIf struct {
+	changes                     []change
+	opt                         hare.Options // of each solve; TimeLimit is for all together
+	below, result, out, picture string
+	together, ordered, quiet    bool
+
+	labels  []string // of the scenarios
+	answer  *whatiftext.Answer
+	failure error // of the first invalid scenario
+}
+
 func whatIfCommand() *cobra.Command {
-	var all []change
-	var opt hare.Options
-	var limit time.Duration
-	var below, result, out, picture string
-	var together, ordered, quiet bool
+	var w whatIf
 	c := &cobra.Command{
 		Use:   "whatif INSTANCE",
 		Short: "Compare scenarios: how much could the objective change, at least and at most",
@@ -53,65 +62,64 @@ searches, and equal calls give equal answers.`,
   hare whatif base.json --result base.result.json --scale-weight bert=2 --plot whatif.svg
   hare whatif base.json --scenario scenarios.json --time-limit 20s --prune-below 3000 -o lines.ndjson`,
 		Args: exactly(1, "one instance file"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(all) == 0 {
-				return usageError{errors.New("there is no scenario: give at least one flag such as --add V100=8 (see hare " +
-					"whatif --help)")}
-			}
-			draw, err := intervalDrawing(picture)
-			if err != nil {
-				return err
-			}
-			opt.TimeLimit = limit
-			req, labels, err := whatIfRequest(args[0], result, all, together, opt, below)
-			if err != nil {
-				return err
-			}
-			req.Ordered = ordered
-			w := &whatIfPrinter{labels: labels, out: out, quiet: quiet}
-			if err := w.run(c.Context(), req); err != nil {
-				return err
-			}
-			if picture != "" {
-				if err := writeOut(picture, func(to io.Writer) error {
-					return draw(to, w.intervals(), plot.Options{Title: "What if: " + filepath.Base(args[0])})
-				}); err != nil {
-					return err
-				}
-			}
-			if w.failure == nil && w.base != nil && w.base.Termination == hare.TerminationInfeasible {
-				for _, r := range w.base.Reasons {
-					printReasons("the base is "+hare.TerminationInfeasible, []hare.Reason{hare.Reason(r)})
-				}
-				return errNo
-			}
-			return w.failure
-		},
+		RunE: func(c *cobra.Command, args []string) error { return w.run(c.Context(), args[0]) },
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	changeFlags(f, &all)
-	f.BoolVar(&together, "together", false, "combine all flags above, except --scenario, into one scenario")
-	f.StringVar(&result, "result", "", "the result of the base, which is then not solved again")
-	f.StringVar(&below, "prune-below", "", "do not search for a plan where the bound shows that the value cannot fall "+
+	changeFlags(f, &w.changes)
+	f.BoolVar(&w.together, "together", false, "combine all flags above, except --scenario, into one scenario")
+	f.StringVar(&w.result, "result", "", "the result of the base, which is then not solved again")
+	f.StringVar(&w.below, "prune-below", "", "do not search for a plan where the bound shows that the value cannot fall "+
 		"by more than this many weight-seconds")
-	f.DurationVar(&limit, "time-limit", 0, "time limit for all scenarios together, e.g. 20s; 0 means that only work "+
+	f.DurationVar(&w.opt.TimeLimit, "time-limit", 0, "time limit for all scenarios together, e.g. 20s; 0 means that only work "+
 		"limits apply")
-	f.Int64Var(&opt.WorkLimit, "work-limit", 0,
+	f.Int64Var(&w.opt.WorkLimit, "work-limit", 0,
 		"work limit of each solve; 0 means a limit computed from the instance's size")
-	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap,
+	f.Float64Var(&w.opt.Gap, "gap", solver.DefaultGap,
 		"stop a solve when its plan is proved to be within this fraction of the best, e.g. 0.05 for 5 %")
 	fraction(c, "gap")
-	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
-	f.StringVarP(&out, "output", "o", "", "write one line of JSON for each scenario to this file, as soon as it "+
+	f.Int64Var(&w.opt.Seed, "seed", 1, "seed of the search")
+	f.StringVarP(&w.out, "output", "o", "", "write one line of JSON for each scenario to this file, as soon as it "+
 		"finishes (- is standard output)")
-	f.BoolVar(&ordered, "ordered", false, "answer in the order of the scenarios, not as they finish")
-	f.StringVar(&picture, "plot", "", "draw the intervals: .svg, .png or .html")
-	f.BoolVarP(&quiet, "quiet", "q", false, "print no progress line and no table")
+	f.BoolVar(&w.ordered, "ordered", false, "answer in the order of the scenarios, not as they finish")
+	f.StringVar(&w.picture, "plot", "", "draw the intervals: .svg, .png or .html")
+	f.BoolVarP(&w.quiet, "quiet", "q", false, "print no progress line and no table")
 	outputs(c, outputData, "output")
 	outputs(c, outputPicture, "plot")
 	anyValue(c, "seed")
 	return c
+}
+
+func (w *whatIf) run(ctx context.Context, name string) error {
+	if len(w.changes) == 0 {
+		return usageError{errors.New("there is no scenario: give at least one flag such as --add V100=8 (see hare " +
+			"whatif --help)")}
+	}
+	draw, err := intervalDrawing(w.picture)
+	if err != nil {
+		return err
+	}
+	req, err := w.request(name)
+	if err != nil {
+		return err
+	}
+	if err := w.solve(ctx, req); err != nil {
+		return err
+	}
+	if w.picture != "" {
+		if err := writeOut(w.picture, func(to io.Writer) error {
+			return draw(to, w.intervals(), plot.Options{Title: "What if: " + filepath.Base(name)})
+		}); err != nil {
+			return err
+		}
+	}
+	if base := w.answer.Base; w.failure == nil && base != nil && base.Termination == hare.TerminationInfeasible {
+		for _, r := range base.Reasons {
+			printReasons("the base is "+hare.TerminationInfeasible, []hare.Reason{hare.Reason(r)})
+		}
+		return errNo
+	}
+	return w.failure
 }
 
 func intervalDrawing(name string) (func(io.Writer, []plot.Interval, plot.Options) error, error) {
@@ -129,56 +137,56 @@ func intervalDrawing(name string) (func(io.Writer, []plot.Interval, plot.Options
 	return nil, usageError{fmt.Errorf("cannot draw %q: end the name in .svg, .png or .html", name)}
 }
 
-// whatIfRequest builds the request from flags and files; labels are the labels of its
-// scenarios.
-func whatIfRequest(name, result string, all []change, together bool, opt hare.Options,
-	below string) (*whatifdoc.Request, []string, error) {
-	if err := noTwice(name, result); err != nil {
-		return nil, nil, err
+// request builds the request from flags and files.
+func (w *whatIf) request(name string) (*whatifdoc.Request, error) {
+	if err := noTwice(name, w.result); err != nil {
+		return nil, err
 	}
 	text, err := readWhole(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	inst, err := wire.DecodeInstance(bytes.NewReader(text), wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
-		return nil, nil, due(name, anInstance, text[:min(len(text), headBytes)], err)
+		return nil, due(name, anInstance, text[:min(len(text), headBytes)], err)
 	}
-	list, labels, err := scenarios(all, together, kindsOf(inst))
+	var list []json.RawMessage
+	list, w.labels, err = scenarios(w.changes, w.together, kindsOf(inst))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	doc := map[string]any{"base": map[string]string{"solve_id": name}, "scenarios": list}
-	if below != "" {
-		switch x, err := hare.ParseAmount(below); {
+	if w.below != "" {
+		switch x, err := hare.ParseAmount(w.below); {
 		case err != nil:
-			return nil, nil, usageError{fmt.Errorf("--prune-below %s: %w: give weight-seconds, such as 3000", below, err)}
+			return nil, usageError{fmt.Errorf("--prune-below %s: %w: give weight-seconds, such as 3000", w.below, err)}
 		case x.Sign() < 0:
-			return nil, nil, usageError{fmt.Errorf("--prune-below %s: it must not be negative: it is how far the value may "+
-				"fall, such as 3000", below)}
+			return nil, usageError{fmt.Errorf("--prune-below %s: it must not be negative: it is how far the value may "+
+				"fall, such as 3000", w.below)}
 		}
-		doc["prune"] = map[string]json.RawMessage{"below_s": json.RawMessage(below)}
+		doc["prune"] = map[string]json.RawMessage{"below_s": json.RawMessage(w.below)}
 	}
 	body, err := json.Marshal(doc)
 	if err != nil {
-		return nil, nil, usageError{err}
+		return nil, usageError{err}
 	}
 	req, err := whatifdoc.Decode(bytes.NewReader(body), wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
-		return nil, nil, labelled(labels, err)
+		return nil, labelled(w.labels, err)
 	}
-	req.Options = wire.Options{TimeLimit: opt.TimeLimit, WorkLimit: opt.WorkLimit, Gap: &opt.Gap, Seed: &opt.Seed}
+	req.Options = wire.Options{TimeLimit: w.opt.TimeLimit, WorkLimit: w.opt.WorkLimit, Gap: &w.opt.Gap, Seed: &w.opt.Seed}
+	req.Ordered = w.ordered
 	// The instance in the file replaces a stored solve.
 	req.Base = whatifdoc.Base{Instance: inst}
 	if json.Valid(text) { // an instance of several lines is patched in the form in which Hare writes it
 		req.Base.Text = text
 	}
-	if result != "" {
-		if req.Base.Result, err = readResult(result); err != nil {
-			return nil, nil, err
+	if w.result != "" {
+		if req.Base.Result, err = readResult(w.result); err != nil {
+			return nil, err
 		}
 	}
-	return req, labels, nil
+	return req, nil
 }
 
 func readWhole(name string) ([]byte, error) {
@@ -209,36 +217,23 @@ func labelled(labels []string, err error) error {
 	return usageError{faults}
 }
 
-// whatIfPrinter prints the lines of a what-if.
-type whatIfPrinter struct {
-	labels  []string
-	out     string
-	quiet   bool
-	base    *whatif.Line
-	lines   []*whatif.Line // in the order of the scenarios
-	summary *whatif.Line
-	times   *whatIfTimes
-	failure error // error of the first invalid scenario
-}
-
-func (wp *whatIfPrinter) run(ctx context.Context, req *whatifdoc.Request) error {
-	engine, closeEngine := startEngine(!wp.quiet)
+// solve answers the request and prints the answer.
+func (w *whatIf) solve(ctx context.Context, req *whatifdoc.Request) error {
+	engine, closeEngine := startEngine(!w.quiet)
 	defer closeEngine()
 	svc := service.New(service.Config{Solver: engine, MaxTime: 24 * time.Hour})
 	if err := svc.CheckWhatIf(ctx, req); err != nil {
-		return labelled(wp.labels, err)
+		return labelled(w.labels, err)
 	}
 	// All scenarios are checked before the first is solved.
-	wp.times = newWhatIfTimes(req.Base.Instance)
+	w.answer = whatiftext.New(req.Base.Instance, w.labels)
 	for i := range req.Scenarios {
 		inst, err := whatif.ScenarioInstance(req, i)
 		if err != nil {
-			return labelled(wp.labels, err)
+			return labelled(w.labels, err)
 		}
-		wp.times.add(req.Base.Instance, inst)
+		w.answer.Scenario(req.Base.Instance, inst)
 	}
-	live := newProgressLine(os.Stderr, !wp.quiet && term.IsTerminal(int(os.Stderr.Fd())))
-	wp.lines = make([]*whatif.Line, len(req.Scenarios))
 	// An interrupt ends running solves with their best results; scenarios that have not
 	// begun are answered from their bounds.
 	off := context.AfterFunc(ctx, func() {
@@ -247,60 +242,58 @@ func (wp *whatIfPrinter) run(ctx context.Context, req *whatifdoc.Request) error 
 		svc.Drain(now)
 	})
 	defer off()
-	work := context.WithoutCancel(ctx)
+	live := newProgressLine(os.Stderr, !w.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	live.text("solving the base")
-	answer := func(to io.Writer) error {
-		done, pruned := 0, 0
-		err := svc.WhatIf(work, req, func(l *whatif.Line) error {
-			switch {
-			case errors.Is(l.Err, admission.ErrDraining):
-				return nil // the table shows the scenario as not answered
-			case l.Index != nil:
-				wp.lines[*l.Index] = l
-				if done++; l.Pruned != nil && *l.Pruned {
-					pruned++
-				}
-				if l.Err != nil {
-					l.Error = problemOf(l.Err)
-					if wp.failure == nil {
-						wp.failure = labelled(wp.labels, l.Err)
-					}
-				}
-			case wp.base == nil:
-				wp.base = l
-			default:
-				wp.summary = l
-				wp.refine(l.Refined)
-			}
-			live.text("%d of %d scenarios, %d pruned", done, len(wp.lines), pruned)
-			if wp.out == "" {
-				return nil
-			}
-			line, err := json.Marshal(l)
-			if err != nil {
-				return err
-			}
-			_, err = to.Write(append(line, '\n'))
-			return err
-		})
-		if errors.Is(err, admission.ErrDraining) {
-			fmt.Fprintln(stderr, "hare: interrupted before the base was solved")
-			return errNo
-		}
-		return err
-	}
+	answer := func(to io.Writer) error { return w.lines(context.WithoutCancel(ctx), svc, req, live, to) }
 	var err error
-	switch wp.out {
+	switch w.out {
 	case "":
 		err = answer(io.Discard)
 	case "-":
 		err = answer(os.Stdout)
 	default:
-		err = writeOut(wp.out, answer)
+		err = writeOut(w.out, answer)
 	}
 	live.end()
-	if err == nil && wp.base != nil && !wp.quiet && wp.out != "-" {
-		err = wp.table(stdout)
+	if err == nil && w.answer.Base != nil && !w.quiet && w.out != "-" {
+		err = w.answer.Table(stdout)
+	}
+	return err
+}
+
+// lines solves the scenarios and writes each line of the answer as it comes.
+func (w *whatIf) lines(ctx context.Context, svc *service.Service, req *whatifdoc.Request, live *progressLine,
+	to io.Writer) error {
+	done, pruned := 0, 0
+	err := svc.WhatIf(ctx, req, func(l *whatif.Line) error {
+		if errors.Is(l.Err, admission.ErrDraining) {
+			return nil // the table shows the scenario as not answered
+		}
+		if w.answer.Take(l); l.Index != nil {
+			if done++; l.Pruned != nil && *l.Pruned {
+				pruned++
+			}
+			if l.Err != nil {
+				l.Error = problemOf(l.Err)
+				if w.failure == nil {
+					w.failure = labelled(w.labels, l.Err)
+				}
+			}
+		}
+		live.text("%d of %d scenarios, %d pruned", done, len(w.labels), pruned)
+		if w.out == "" {
+			return nil
+		}
+		line, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		_, err = to.Write(append(line, '\n'))
+		return err
+	})
+	if errors.Is(err, admission.ErrDraining) {
+		fmt.Fprintln(stderr, "hare: interrupted before the base was solved")
+		return errNo
 	}
 	return err
 }
@@ -320,18 +313,18 @@ func problemOf(err error) any {
 }
 
 // intervals returns the intervals to draw.
-func (wp *whatIfPrinter) intervals() (out []plot.Interval) {
+func (w *whatIf) intervals() (out []plot.Interval) {
 	number := func(a *hare.Amount) float64 {
 		if a == nil {
 			return math.NaN()
 		}
 		return a.Float()
 	}
-	for i, l := range wp.lines {
+	for i, l := range w.answer.Lines {
 		if l == nil || len(l.OptimumChange) != 2 {
 			continue
 		}
-		x := plot.Interval{Name: wp.label(i, l), Low: number(l.OptimumChange[0]), High: number(l.OptimumChange[1]),
+		x := plot.Interval{Name: w.answer.Label(i, l), Low: number(l.OptimumChange[0]), High: number(l.OptimumChange[1]),
 			Value: number(l.ValueChange)}
 		if l.Pruned != nil && *l.Pruned {
 			x.Note = "pruned"

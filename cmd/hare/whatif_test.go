@@ -7,9 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/whatif"
 )
 
 // whatIfChanging matches what differs from run to run on the page.
@@ -17,35 +14,6 @@ var whatIfChanging = regexp.MustCompile(`"(total|wait)_s":[0-9.e-]+|; \d+\.\d+ `
 	`s\b|"request_id":"[0-9a-f]+"`)
 
 func TestWhatIfPage(t *testing.T) { checkPage(t, "../../docs/use/whatif.md", whatIfChanging, 5) }
-
-// Proved ends are rounded outwards, and nothing is written with an exponent.
-func TestAmountsOfWhatIf(t *testing.T) {
-	amount := func(text string) *hare.Amount {
-		a, err := hare.ParseAmount(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &a
-	}
-	for _, c := range []struct{ low, high, want string }{
-		{"-1490.692941", "-660.228507", "−1490.70 to −660.22"},
-		{"-74195.290375", "0.001", "−74195.30 to +0.01"},
-		{"-0.001", "1027718", "−0.01 to +1027718"},
-		{"0.001", "12345678901.999", "0 to +12345678902"},
-	} {
-		l := &whatif.Line{}
-		l.OptimumChange = []*hare.Amount{amount(c.low), amount(c.high)}
-		if got := intervalWords(l); got != c.want {
-			t.Errorf("%s to %s is printed as %s, not as %s", c.low, c.high, got, c.want)
-		}
-	}
-	for text, want := range map[string]string{"1027718": "1027718", "0.125": "0.12", "0.135": "0.14", "-0.125": "-0.12",
-		"-7.001": "-7", "1234567.899": "1234567.90"} {
-		if got := amountWords(amount(text)); got != want {
-			t.Errorf("%s is printed as %s, not as %s", text, got, want)
-		}
-	}
-}
 
 func TestWhatIfCommand(t *testing.T) {
 	dir := t.TempDir()

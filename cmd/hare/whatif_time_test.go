@@ -46,21 +46,3 @@ func TestWhatIfSaysTimes(t *testing.T) {
 		}
 	}
 }
-
-// TestBetween checks that proved times are rounded outwards.
-func TestBetween(t *testing.T) {
-	const s = 1_000_000
-	for _, x := range []struct {
-		low, high int64
-		want      string
-	}{
-		{-7200*s - 1, -3600*s - 999_999, "1 h to 2 h 1 min less"}, {3600*s + 1, 7 * 86400 * s, "1 h to 7 d more"},
-		{-s, 2 * s, "from 1 s less to 2 s more"}, {-62280_014974, -62280_014974, "17 h 18 min to 17 h 19 min less"},
-		{5 * s, 5 * s, "5 s more"}, {0, 90_001_000, "0 s to 90.01 s more"},
-		{1_009_000, 1_011_000, "1 s to 1.02 s more"},
-	} {
-		if got := between(x.low, x.high); got != x.want {
-			t.Errorf("%d to %d: %q, want %q", x.low, x.high, got, x.want)
-		}
-	}
-}

@@ -1,4 +1,5 @@
-// Package words writes counts and times for people. Documents for programs have exact numbers.
+// Package words writes counts, times, numbers and the names that others gave for people. Documents for programs have
+// exact numbers and names as they are.
 package words
 
 import (
@@ -26,10 +27,19 @@ const (
 
 // Duration writes microseconds: with three digits below two minutes, in two units above, such as 17 h 18 min. What
 // is less than the smaller unit is left out.
-func Duration[N ~int64](us N) string {
-	switch n := int64(us); {
+func Duration[N ~int64](us N) string { return inUnitsOf(int64(us), int64(us)) }
+
+// Alike is Duration of two times that are compared, in the same units: 1 h 50 min and 2 h 3 min, not 110 min and
+// 2 h 3 min. A time that is less than the greater unit keeps its own.
+func Alike[N ~int64](a, b N) (string, string) {
+	return inUnitsOf(int64(a), int64(max(a, b))), inUnitsOf(int64(b), int64(max(a, b)))
+}
+
+// inUnitsOf writes microseconds in the units that suit other ones.
+func inUnitsOf(n, like int64) string {
+	switch {
 	case n == math.MinInt64:
-		return Duration(us + 1)
+		return Duration(n + 1)
 	case n < 0:
 		return "−" + Duration(-n)
 	case n == 0:
@@ -38,13 +48,13 @@ func Duration[N ~int64](us N) string {
 		return strconv.FormatInt(n, 10) + " µs"
 	case n < second:
 		return trimZeros(fmt.Sprintf("%.3f", float64(n)/1e3)) + " ms"
-	case n < 2*minute:
+	case n < minute, n < 2*minute && like < 2*minute:
 		return trimZeros(fmt.Sprintf("%.2f", float64(n)/1e6)) + " s"
 	case n/second == hour/second: // not 60 min
 		return "1 h"
-	case n < 2*hour:
+	case n < hour, n < 2*hour && like < 2*hour:
 		return twoUnits(n/minute, "min", n%minute/second, "s")
-	case n < 2*day:
+	case n < day, n < 2*day && like < 2*day:
 		return twoUnits(n/hour, "h", n%hour/minute, "min")
 	default:
 		return twoUnits(n/day, "d", n%day/hour, "h")
@@ -105,4 +115,16 @@ func trimZeros(s string) string {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}
 	return s
+}
+
+// Short formats a number for people: whole from a thousand on, else with two decimals, and with two digits where
+// it is below a hundredth. Numbers from a thousandth on never have an exponent.
+func Short(x float64) string {
+	switch size := math.Abs(x); {
+	case size >= 1000:
+		return fmt.Sprintf("%.0f", x)
+	case size != 0 && size < 0.01:
+		return fmt.Sprintf("%.2g", x)
+	}
+	return fmt.Sprintf("%.2f", x)
 }

@@ -24,6 +24,22 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+func TestAlike(t *testing.T) {
+	const s = int64(1_000_000)
+	for _, c := range []struct {
+		a, b int64
+		want string
+	}{
+		{6600 * s, 7380 * s, "1 h 50 min → 2 h 3 min"}, {7380 * s, 6600 * s, "2 h 3 min → 1 h 50 min"},
+		{6600 * s, 6660 * s, "110 min → 111 min"}, {90 * s, 300 * s, "1 min 30 s → 5 min"}, {90 * s, 91 * s, "90 s → 91 s"},
+		{30 * 3600 * s, 50 * 3600 * s, "1 d 6 h → 2 d 2 h"}, {600 * s, 7380 * s, "10 min → 2 h 3 min"},
+	} {
+		if a, b := words.Alike(c.a, c.b); a+" → "+b != c.want {
+			t.Errorf("%s → %s, want %s", a, b, c.want)
+		}
+	}
+}
+
 func TestRound(t *testing.T) {
 	for us, want := range map[int64][2]string{0: {"0 s", "0 s"}, 999_999: {"999.999 ms", "999.999 ms"},
 		1_009_999: {"1 s", "1.01 s"}, 119_995_000: {"119.99 s", "2 min"}, 7_199_000_001: {"119 min 59 s", "2 h"},
@@ -42,5 +58,25 @@ func TestCount(t *testing.T) {
 	if got := words.Count(1, "job") + words.Count(int64(0), "GPU") + words.Count(2, "session"); got !=
 		"1 job0 GPUs2 sessions" {
 		t.Error(got)
+	}
+}
+
+func TestShort(t *testing.T) {
+	if got := words.Short(1027718); got != "1027718" {
+		t.Error(got)
+	}
+}
+
+func TestPlain(t *testing.T) {
+	// A name that sets the title of a terminal, turns a text around, and begins lines.
+	const hostile = "\x1b]0;owned\a\u202e\u2028\u2066\u009b2J\x7f\x00\r\nhare: forged\tend\U000e0041"
+	for text, want := range map[string]string{
+		"bert-7, größer: 訓練 🐇 \\n": "bert-7, größer: 訓練 🐇 \\n",
+		hostile:                    `\x1b]0;owned\x07\u202e\u2028\u2066\u009b2J\u007f\x00\r\nhare: forged\tend\udb40\udc41`,
+		"a\xff\x9bb":               `a\xff\x9bb`, "\u00ad\ufeff\u061c\u200e�": `\u00ad\ufeff\u061c\u200e�`,
+	} {
+		if got := words.Plain(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package text prints explanations for people.
+package text
 
 import (
 	"cmp"
@@ -13,19 +14,32 @@ import (
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
-// explainPrinter prints an explanation as text; err is the first write error.
-type explainPrinter struct {
+// Explanation prints an explanation and, with draw, the timeline of a job that has a schedule.
+func Explanation(w io.Writer, x *explaindoc.Answer, draw bool) error {
+	x = words.PlainNames(x)
+	p := &printer{w: w}
+	p.explanation(x)
+	if draw && x.Outcome == "scheduled" {
+		p.lane(x)
+	}
+	return p.err
+}
+
+// printer prints lines; err is the first write error.
+type printer struct {
 	w   io.Writer
 	err error
 }
 
-func (ep *explainPrinter) line(format string, a ...any) {
-	if ep.err == nil {
-		_, ep.err = fmt.Fprintf(ep.w, format+"\n", a...)
+func (p *printer) line(format string, a ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", a...)
 	}
 }
 
-func printJobs(w io.Writer, all int, jobs []explaindoc.ListedJob) error {
+// Jobs prints a list of jobs, of which the instance has all in number.
+func Jobs(w io.Writer, all int, jobs []explaindoc.ListedJob) error {
+	jobs = words.PlainNames(jobs)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "job\tweight\trelease\tstart\tend\twait\tJCT\tstretch\tof value\t")
 	for _, j := range jobs {
@@ -40,30 +54,30 @@ func printJobs(w io.Writer, all int, jobs []explaindoc.ListedJob) error {
 	return err
 }
 
-func (ep *explainPrinter) explanation(x *explaindoc.Answer) {
+func (p *printer) explanation(x *explaindoc.Answer) {
 	if x.Times == nil {
-		ep.line("%s has no schedule: %s", x.Job, x.Outcome)
+		p.line("%s has no schedule: %s", x.Job, x.Outcome)
 		for _, r := range x.Reasons {
-			ep.line("  %s (%s)", r.Detail, r.Code)
+			p.line("  %s (%s)", r.Detail, r.Code)
 		}
-		ep.notes(x)
+		p.notes(x)
 		return
 	}
-	ep.line("%s (%s, weight %s) is released at %s, starts at %s and ends at %s.", x.Job, x.Sync, x.Weight,
+	p.line("%s (%s, weight %s) is released at %s, starts at %s and ends at %s.", x.Job, x.Sync, x.Weight,
 		words.Duration(x.ReleaseS), words.Duration(x.StartS), words.Duration(x.EndS))
-	ep.line("It takes %s; no plan does it in less than %s. It is %.1f %% of the plan's value.", words.Duration(x.JCTS),
+	p.line("It takes %s; no plan does it in less than %s. It is %.1f %% of the plan's value.", words.Duration(x.JCTS),
 		words.Duration(x.LeastS), 100*x.Share)
 	if x.LateS != nil && *x.LateS > 0 {
-		ep.line("It ends %s after its deadline at %s.", words.Duration(*x.LateS), words.Duration(*x.DeadlineS))
+		p.line("It ends %s after its deadline at %s.", words.Duration(*x.LateS), words.Duration(*x.DeadlineS))
 	} else if x.LateS != nil {
-		ep.line("It meets its deadline at %s.", words.Duration(*x.DeadlineS))
+		p.line("It meets its deadline at %s.", words.Duration(*x.DeadlineS))
 	}
-	ep.line("")
+	p.line("")
 	for i := range x.Timeline {
-		ep.span(&x.Timeline[i], x.JCTS/20)
+		p.span(&x.Timeline[i], x.JCTS/20)
 	}
 	if c := x.Price; c != nil {
-		ep.line("")
+		p.line("")
 		var paid []string
 		for _, t := range c.ByType {
 			paid = append(paid, fmt.Sprintf("%s for %s GPU-s of %s", words.Short(t.Paid), t.GPUs, t.Type))
@@ -75,8 +89,8 @@ func (ep *explainPrinter) explanation(x *explaindoc.Answer) {
 		if len(paid) == 0 {
 			paid = []string{"none"}
 		}
-		ep.line("Price: weighted time %s + GPU time %s (%s).", cost, words.Short(c.Paid), strings.Join(paid, ", "))
-		ep.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", words.Short(c.Least),
+		p.line("Price: weighted time %s + GPU time %s (%s).", cost, words.Short(c.Paid), strings.Join(paid, ", "))
+		p.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", words.Short(c.Least),
 			words.Short(c.Reduced), 100*c.ReducedShare)
 		for _, t := range x.Elsewhere {
 			on := t.Type
@@ -85,33 +99,33 @@ func (ep *explainPrinter) explanation(x *explaindoc.Answer) {
 			}
 			switch {
 			case t.Least == nil:
-				ep.line("  on %s alone: %s", on, t.Detail)
+				p.line("  on %s alone: %s", on, t.Detail)
 			case t.EndS == nil:
-				ep.line("  on %s alone: at least %s", on, words.Short(*t.Least))
+				p.line("  on %s alone: at least %s", on, words.Short(*t.Least))
 			default:
-				ep.line("  on %s alone: at least %s, ending at %s", on, words.Short(*t.Least), words.Duration(*t.EndS))
+				p.line("  on %s alone: at least %s, ending at %s", on, words.Short(*t.Least), words.Duration(*t.EndS))
 			}
 		}
 	}
 	if x.Earlier != nil {
-		ep.line("")
-		ep.earlier(x)
+		p.line("")
+		p.earlier(x)
 	}
-	ep.notes(x)
+	p.notes(x)
 }
 
-func (ep *explainPrinter) notes(x *explaindoc.Answer) {
+func (p *printer) notes(x *explaindoc.Answer) {
 	for _, n := range x.Notes {
-		ep.line("Note: %s.", n)
+		p.line("Note: %s.", n)
 	}
 	if x.Earlier != nil {
-		ep.line("(%s)", x.About)
+		p.line("(%s)", x.About)
 	}
 }
 
 // span prints a part of the job's time, and those causes of waits that lasted at least
 // briefly.
-func (ep *explainPrinter) span(s *explaindoc.Span, briefly hare.Seconds) {
+func (p *printer) span(s *explaindoc.Span, briefly hare.Seconds) {
 	at := fmt.Sprintf("%12s to %12s  ", words.Duration(s.FromS), words.Duration(s.ToS))
 	if s.State == "running" {
 		var gpus []string
@@ -137,22 +151,22 @@ func (ep *explainPrinter) span(s *explaindoc.Span, briefly hare.Seconds) {
 		if s.PausedS > 0 {
 			text += fmt.Sprintf(", pausing %s in all", words.Duration(s.PausedS))
 		}
-		ep.line("%s%s", at, text)
+		p.line("%s%s", at, text)
 		for _, x := range s.Spread {
 			if x.MoreS > 0 {
-				ep.line("%28s%s over the level %s, %s each and %s more in all", "",
+				p.line("%28s%s over the level %s, %s each and %s more in all", "",
 					words.Count(x.Rounds, "round")+" spread", x.Level, words.Duration(x.RoundS), words.Duration(x.MoreS))
 			}
 		}
 		return
 	}
 	if s.ToS-s.FromS <= briefly {
-		ep.line("%swaits for round %d, briefly (--json says for what)", at, s.Round)
+		p.line("%swaits for round %d, briefly (--json says for what)", at, s.Round)
 		return
 	}
-	ep.line("%swaits for round %d", at, s.Round)
+	p.line("%swaits for round %d", at, s.Round)
 	for i := range s.Waits {
-		ep.line("%28s%s", "", waitWords(&s.Waits[i]))
+		p.line("%28s%s", "", waitWords(&s.Waits[i]))
 	}
 }
 
@@ -266,31 +280,31 @@ func nodeWords(w *explaindoc.Wait) string {
 	return " (" + strings.Join(nodes, ", ") + ")"
 }
 
-func (ep *explainPrinter) earlier(x *explaindoc.Answer) {
+func (p *printer) earlier(x *explaindoc.Answer) {
 	e := x.Earlier
 	if e.Already {
-		ep.line("It ends by %s as it is, at %s.", words.Duration(e.ByS), words.Duration(e.EndS))
+		p.line("It ends by %s as it is, at %s.", words.Duration(e.ByS), words.Duration(e.EndS))
 		return
 	}
-	ep.line("To end by %s instead of %s (no plan ends it before %s):", words.Duration(e.ByS), words.Duration(e.EndS),
+	p.line("To end by %s instead of %s (no plan ends it before %s):", words.Duration(e.ByS), words.Duration(e.EndS),
 		words.Duration(e.EarliestS))
 	for i := range e.Changes {
 		mark := " "
 		if e.Cheapest != nil && *e.Cheapest == i {
 			mark = "*"
 		}
-		ep.line("%s %s", mark, changeWords(&e.Changes[i]))
+		p.line("%s %s", mark, changeWords(&e.Changes[i]))
 		for _, m := range e.Changes[i].Jobs[:min(3, len(e.Changes[i].Jobs))] {
 			if e.Changes[i].Does {
-				ep.line("      %s ends %s later, at %s", m.Job, words.Duration(m.ByS), words.Duration(m.EndS))
+				p.line("      %s ends %s later, at %s", m.Job, words.Duration(m.ByS), words.Duration(m.EndS))
 			}
 		}
 	}
 	if e.Cheapest != nil {
-		ep.line("* costs the other jobs least.")
+		p.line("* costs the other jobs least.")
 	}
 	if !e.Finished {
-		ep.line("Not finished after %s: %s.", words.Count(e.Solves, "solve"), e.Unfinished)
+		p.line("Not finished after %s: %s.", words.Count(e.Solves, "solve"), e.Unfinished)
 	}
 }
 
@@ -338,7 +352,7 @@ func changeWords(c *explaindoc.Change) string {
 
 // lane draws the job's time from its release to its end, and below that time the jobs
 // that held GPUs for which the job waited.
-func (ep *explainPrinter) lane(x *explaindoc.Answer) {
+func (p *printer) lane(x *explaindoc.Answer) {
 	const width = 60
 	from, to := x.ReleaseS, x.EndS
 	column := func(t hare.Seconds) int {
@@ -347,14 +361,14 @@ func (ep *explainPrinter) lane(x *explaindoc.Answer) {
 	draw := func(name string, fill func(row []byte)) {
 		row := []byte(strings.Repeat(" ", width))
 		fill(row)
-		ep.line("%12.12s |%s|", name, row)
+		p.line("%12.12s |%s|", name, row)
 	}
 	put := func(row []byte, a, b hare.Seconds, with byte) {
 		for i := column(a); i < max(column(b), column(a)+1) && i < width; i++ {
 			row[i] = with
 		}
 	}
-	ep.line("")
+	p.line("")
 	draw(x.Job, func(row []byte) {
 		for _, s := range x.Timeline {
 			if s.State == "running" {
@@ -387,6 +401,6 @@ func (ep *explainPrinter) lane(x *explaindoc.Answer) {
 		})
 	}
 	end := words.Duration(to)
-	ep.line("%12s  %-*s%s", "", width+2-len(end), words.Duration(from), end)
-	ep.line("%14s# runs  . waits  = holds GPUs that it waits for", "")
+	p.line("%12s  %-*s%s", "", width+2-len(end), words.Duration(from), end)
+	p.line("%14s# runs  . waits  = holds GPUs that it waits for", "")
 }

@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 // perMicrosecond is the number of an amount's units, 1e-12 weight-seconds, in a microsecond of a job of weight 1.
 var perMicrosecond = big.NewInt(1_000_000)
 
-// whatIfTimes says in hours what a what-if says in weight-seconds.
-type whatIfTimes struct {
+// times says in hours what a what-if says in weight-seconds.
+type times struct {
 	objective string
 	alike     bool     // every weight is 1, so that weight-seconds are seconds of jobs
 	weight    *big.Int // the sum of the weights in micro-units
@@ -24,72 +24,72 @@ type whatIfTimes struct {
 	oneType   bool // every job has times for one GPU type alone
 }
 
-// newWhatIfTimes learns what it needs of the base.
-func newWhatIfTimes(inst *hare.Instance) *whatIfTimes {
-	wt := &whatIfTimes{objective: inst.Objective, alike: true, oneType: true, weight: new(big.Int)}
+// newTimes learns what it needs of the base.
+func newTimes(inst *hare.Instance) *times {
+	ts := &times{objective: inst.Objective, alike: true, oneType: true, weight: new(big.Int)}
 	var first, last int64
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		wt.alike = wt.alike && j.WeightMicro == 1_000_000
-		wt.oneType = wt.oneType && len(j.On) == 1
-		wt.weight.Add(wt.weight, big.NewInt(j.WeightMicro))
+		ts.alike = ts.alike && j.WeightMicro == 1_000_000
+		ts.oneType = ts.oneType && len(j.On) == 1
+		ts.weight.Add(ts.weight, big.NewInt(j.WeightMicro))
 		if i == 0 || j.ReleaseUs < first {
 			first = j.ReleaseUs
 		}
 		last = max(last, j.ReleaseUs)
 	}
-	wt.spanUs = last - first
-	return wt
+	ts.spanUs = last - first
+	return ts
 }
 
 // add notes whether a scenario has the jobs and weights of the base. Only then a change is one of the same jobs,
 // and has a mean over them.
-func (wt *whatIfTimes) add(base, scenario *hare.Instance) {
-	wt.same = append(wt.same, slices.EqualFunc(base.Jobs, scenario.Jobs, func(a, b hare.Job) bool {
+func (ts *times) add(base, scenario *hare.Instance) {
+	ts.same = append(ts.same, slices.EqualFunc(base.Jobs, scenario.Jobs, func(a, b hare.Job) bool {
 		return a.ID == b.ID && a.WeightMicro == b.WeightMicro
 	}))
 }
 
 // objectiveWords name what the figures count, and their unit.
-func (wt *whatIfTimes) objectiveWords() (what, unit string) {
+func (ts *times) objectiveWords() (what, unit string) {
 	switch {
-	case wt.objective == hare.ObjectiveMakespan:
+	case ts.objective == hare.ObjectiveMakespan:
 		return "makespan", "seconds"
-	case wt.objective == hare.ObjectiveJCTAndTardiness:
+	case ts.objective == hare.ObjectiveJCTAndTardiness:
 		return "weighted completion time and lateness", "weight-seconds"
-	case wt.alike:
+	case ts.alike:
 		return "completion time, summed over the jobs", "seconds"
 	}
 	return "weighted completion time, summed over the jobs", "weight-seconds"
 }
 
 // head prints what the objective is, and the value of the base in hours.
-func (wt *whatIfTimes) head(to io.Writer, base *whatif.Line) {
-	what, unit := wt.objectiveWords()
+func (ts *times) head(to io.Writer, base *whatif.Line) {
+	what, unit := ts.objectiveWords()
 	fmt.Fprintf(to, "objective: %s, in %s", what, unit)
 	if base.Value != nil {
 		us := microseconds(base.Value, false)
 		switch {
-		case wt.objective == hare.ObjectiveMakespan:
+		case ts.objective == hare.ObjectiveMakespan:
 			fmt.Fprintf(to, "; the base: %s", words.Duration(us))
-		case wt.objective == hare.ObjectiveWeightedJCT && wt.weight.Sign() > 0:
+		case ts.objective == hare.ObjectiveWeightedJCT && ts.weight.Sign() > 0:
 			fmt.Fprintf(to, "; the base: %s", words.Duration(us))
-			fmt.Fprintf(to, ", %s a job%s", words.Duration(wt.mean(base.Value, false)), wt.byWeight())
+			fmt.Fprintf(to, ", %s a job%s", words.Duration(ts.mean(base.Value, false)), ts.byWeight())
 		}
 	}
 	fmt.Fprintln(to)
 }
 
-func (wt *whatIfTimes) byWeight() string {
-	if wt.alike {
+func (ts *times) byWeight() string {
+	if ts.alike {
 		return ""
 	}
 	return ", by weight"
 }
 
 // mean is an amount over the sum of the weights.
-func (wt *whatIfTimes) mean(a *hare.Amount, up bool) int64 {
-	return divided(a.Big(), wt.weight, up) // both have weights in micro-units
+func (ts *times) mean(a *hare.Amount, up bool) int64 {
+	return divided(a.Big(), ts.weight, up) // both have weights in micro-units
 }
 
 // microseconds is an amount in microseconds of a job of weight 1.
@@ -108,8 +108,8 @@ func divided(a, b *big.Int, up bool) int64 {
 }
 
 // sentence says by how much the best plan of a scenario changes in hours; "" where that is not proved on both ends.
-func (wt *whatIfTimes) sentence(i int, l *whatif.Line) string {
-	if wt.objective == hare.ObjectiveJCTAndTardiness || len(l.OptimumChange) != 2 || l.OptimumChange[0] == nil ||
+func (ts *times) sentence(i int, l *whatif.Line) string {
+	if ts.objective == hare.ObjectiveJCTAndTardiness || len(l.OptimumChange) != 2 || l.OptimumChange[0] == nil ||
 		l.OptimumChange[1] == nil || l.Termination == hare.TerminationInfeasible {
 		return ""
 	}
@@ -118,23 +118,23 @@ func (wt *whatIfTimes) sentence(i int, l *whatif.Line) string {
 		return "no change"
 	}
 	text := between(microseconds(low, false), microseconds(high, true))
-	switch same := wt.same[i]; {
-	case wt.objective == hare.ObjectiveMakespan:
+	switch same := ts.same[i]; {
+	case ts.objective == hare.ObjectiveMakespan:
 		return text
 	case !same:
 		return text + " in all, with other jobs or weights than the base"
-	case wt.weight.Sign() > 0:
-		text += fmt.Sprintf(" in all, %s a job%s", between(wt.mean(low, false), wt.mean(high, true)),
-			wt.byWeight())
+	case ts.weight.Sign() > 0:
+		text += fmt.Sprintf(" in all, %s a job%s", between(ts.mean(low, false), ts.mean(high, true)),
+			ts.byWeight())
 	}
 	const week = 7 * 86400 * 1_000_000
-	if wt.spanUs >= week { // nothing is said of weeks that nobody has seen
+	if ts.spanUs >= week { // nothing is said of weeks that nobody has seen
 		n := func(a *hare.Amount, up bool) int64 {
 			return divided(new(big.Int).Mul(a.Big(), big.NewInt(week)),
-				new(big.Int).Mul(perMicrosecond, big.NewInt(wt.spanUs)), up)
+				new(big.Int).Mul(perMicrosecond, big.NewInt(ts.spanUs)), up)
 		}
 		text += fmt.Sprintf("; %s a week, of the %s in which jobs arrive", between(n(low, false), n(high, true)),
-			words.Duration(wt.spanUs))
+			words.Duration(ts.spanUs))
 	}
 	return text
 }

@@ -1,4 +1,6 @@
-package main
+// Package text prints what a what-if answers for people: a table of the scenarios, and what their proved changes are in
+// hours.
+package text
 
 import (
 	"encoding/json"
@@ -16,93 +18,118 @@ import (
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
-// refine stores what all answers together prove about single scenarios.
-func (wp *whatIfPrinter) refine(refined []whatifdoc.Refined) {
-	for _, r := range refined {
-		line := *wp.lines[r.Index]
-		line.OptimumChange = r.OptimumChange
-		wp.lines[r.Index] = &line
+// Answer is what a what-if has answered so far.
+type Answer struct {
+	Base, Summary *whatif.Line
+	Lines         []*whatif.Line // in the order of the scenarios; nil where there is no answer
+	labels        []string
+	times         *times
+}
+
+// New returns an empty answer. The labels name the scenarios that have no id of their own.
+func New(base *hare.Instance, labels []string) *Answer {
+	return &Answer{Lines: make([]*whatif.Line, len(labels)), labels: labels, times: newTimes(base)}
+}
+
+// Scenario notes the instance of the next scenario.
+func (a *Answer) Scenario(base, scenario *hare.Instance) { a.times.add(base, scenario) }
+
+// Take takes the next line of the answer.
+func (a *Answer) Take(l *whatif.Line) {
+	switch {
+	case l.Index != nil:
+		a.Lines[*l.Index] = l
+	case a.Base == nil:
+		a.Base = l
+	default:
+		a.Summary = l
+		for _, r := range l.Refined { // what all answers together prove about single scenarios
+			line := *a.Lines[r.Index]
+			line.OptimumChange = r.OptimumChange
+			a.Lines[r.Index] = &line
+		}
 	}
 }
 
-// inTime prints, below the table, the proved changes as times.
-func (wp *whatIfPrinter) inTime(to io.Writer) {
-	first := true
-	for i, l := range wp.lines {
-		if l == nil || l.Err != nil {
-			continue
-		}
-		if text := wp.times.sentence(i, l); text != "" {
-			if first {
-				fmt.Fprint(to, "\nthe best plan in time:\n")
-			}
-			first = false
-			fmt.Fprintf(to, "  %s: %s\n", wp.label(i, l), text)
-		}
-	}
-}
-
-// remarks prints, below the table, why scenarios have no plan and which changes have no
-// effect.
-func (wp *whatIfPrinter) remarks(to io.Writer) {
-	noTimes := false
-	for i, l := range wp.lines {
-		if l == nil {
-			continue
-		}
-		if l.Termination == hare.TerminationInfeasible {
-			for _, r := range l.Reasons {
-				fmt.Fprintf(to, "%s is infeasible: job %s: %s\n", wp.label(i, l), words.Plain(r.Job), words.Plain(r.Detail))
-			}
-		}
-		for _, note := range l.Notes {
-			fmt.Fprintf(to, "%s: %s\n", wp.label(i, l), words.Plain(note))
-			noTimes = noTimes || strings.Contains(note, "times for that type")
-		}
-	}
-	if noTimes && wp.times.oneType {
-		fmt.Fprintln(to, "every job has times for one GPU type alone; those of a table without the column requested_type "+
-			"may use all types after hare import history --any-type")
-	}
-}
-
-// table prints a table of all scenarios.
-func (wp *whatIfPrinter) table(to io.Writer) error {
+// Table prints a table of all scenarios and what is to say beside it.
+func (a *Answer) Table(to io.Writer) error {
 	// The bound is rounded down and the gap up, so that both remain proved.
-	wp.times.head(to, wp.base)
-	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(wp.base.Value),
-		hundredths(wp.base.Bound, big.ToNegativeInf), percentWords(wp.base.Gap))
+	a.times.head(to, a.Base)
+	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(a.Base.Value),
+		hundredths(a.Base.Bound, big.ToNegativeInf), percentWords(a.Base.Gap))
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "scenario\tvalue\tchange\tbest plan changes by\tgap\tgain\tlose\tmost changed")
-	for i, l := range wp.lines {
+	for i, l := range a.Lines {
 		switch {
 		case l == nil:
-			fmt.Fprintf(t, "%s\tnot answered\n", wp.label(i, nil))
+			fmt.Fprintf(t, "%s\tnot answered\n", a.Label(i, nil))
 		case l.Err != nil:
-			fmt.Fprintf(t, "%s\tfailed\n", wp.label(i, l))
+			fmt.Fprintf(t, "%s\tfailed\n", a.Label(i, l))
 		default:
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", wp.label(i, l), valueWords(l), signedWords(l.ValueChange),
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Label(i, l), valueWords(l), signedWords(l.ValueChange),
 				intervalWords(l), percentWords(l.Gap), jobWords(l.Jobs))
 		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	wp.inTime(to)
-	wp.remarks(to)
-	if wp.summary != nil {
-		c := wp.summary.Counts
+	a.inTime(to)
+	a.remarks(to)
+	if a.Summary != nil {
+		c := a.Summary.Counts
 		fmt.Fprintf(to, "\n%s: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n",
-			words.Count(c.Scenarios, "scenario"), c.Solved, c.Pruned, c.Bounded, c.Failed, wp.summary.Timing.TotalS)
+			words.Count(c.Scenarios, "scenario"), c.Solved, c.Pruned, c.Bounded, c.Failed, a.Summary.Timing.TotalS)
 	}
 	return nil
 }
 
-func (wp *whatIfPrinter) label(i int, l *whatif.Line) string {
+// Label names a scenario; l is its answer, or nil.
+func (a *Answer) Label(i int, l *whatif.Line) string {
 	if l != nil && l.ID != strconv.Itoa(i) {
 		return words.Plain(l.ID)
 	}
-	return words.Plain(wp.labels[i])
+	return words.Plain(a.labels[i])
+}
+
+// inTime prints, below the table, the proved changes as times.
+func (a *Answer) inTime(to io.Writer) {
+	first := true
+	for i, l := range a.Lines {
+		if l == nil || l.Err != nil {
+			continue
+		}
+		if text := a.times.sentence(i, l); text != "" {
+			if first {
+				fmt.Fprint(to, "\nthe best plan in time:\n")
+			}
+			first = false
+			fmt.Fprintf(to, "  %s: %s\n", a.Label(i, l), text)
+		}
+	}
+}
+
+// remarks prints, below the table, why scenarios have no plan and which changes have no
+// effect.
+func (a *Answer) remarks(to io.Writer) {
+	noTimes := false
+	for i, l := range a.Lines {
+		if l == nil {
+			continue
+		}
+		if l.Termination == hare.TerminationInfeasible {
+			for _, r := range l.Reasons {
+				fmt.Fprintf(to, "%s is infeasible: job %s: %s\n", a.Label(i, l), words.Plain(r.Job), words.Plain(r.Detail))
+			}
+		}
+		for _, note := range l.Notes {
+			fmt.Fprintf(to, "%s: %s\n", a.Label(i, l), words.Plain(note))
+			noTimes = noTimes || strings.Contains(note, "times for that type")
+		}
+	}
+	if noTimes && a.times.oneType {
+		fmt.Fprintln(to, "every job has times for one GPU type alone; those of a table without the column requested_type "+
+			"may use all types after hare import history --any-type")
+	}
 }
 
 func valueWords(l *whatif.Line) string {
