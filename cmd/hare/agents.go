@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/internal/words"
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -47,7 +46,7 @@ has shown a fault, and gets nothing until its agent says that it is well.`,
 			}
 			err = showLive(ctx, c.OutOrStdout(), once, func(int) (string, bool, error) {
 				all, err := r.Agents(ctx, cf.cluster)
-				return agentTable(all), false, err
+				return clustertext.Agents(all), false, err
 			})
 			if err != nil && ctx.Err() == nil {
 				err = cf.clusterError(r, err)
@@ -58,68 +57,6 @@ has shown a fault, and gets nothing until its agent says that it is well.`,
 	cf.addCluster(c)
 	c.Flags().BoolVar(&once, "once", false, "print once, also on a terminal")
 	return c
-}
-
-// agentTable is the table of hare agents.
-func agentTable(all []*clusterdoc.Agent) string {
-	if len(all) == 0 {
-		return "no agents: start hare agent on each node\n"
-	}
-	var out strings.Builder
-	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "NODE\tSTATE\tGPUS\tBUSY\tSEEN\tJOBS AND FAULTS")
-	for _, a := range all {
-		busy := 0
-		var notes []string
-		if a.Reason != "" {
-			notes = append(notes, words.Plain(a.Reason))
-		}
-		jobs := map[string][]string{}
-		var order []string
-		for i, d := range a.Devices {
-			if d.Job != "" {
-				busy++
-				if jobs[d.Job] == nil {
-					order = append(order, d.Job)
-				}
-				jobs[d.Job] = append(jobs[d.Job], fmt.Sprint(i))
-			}
-			if d.State == "quarantined" || d.Reason != "" {
-				notes = append(notes, fmt.Sprintf("GPU %d %s: %s", i, d.State, words.Plain(d.Reason)))
-			}
-		}
-		var runs []string
-		for _, id := range order {
-			runs = append(runs, id+" on "+strings.Join(jobs[id], ","))
-		}
-		if len(a.Homes) > 0 {
-			runs = append(runs, "home of "+strings.Join(a.Homes, ","))
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", words.Plain(a.Name), a.State, gpusByType(a), busy, seen(a),
-			strings.Join(append(runs, notes...), "; "))
-	}
-	_ = w.Flush() // a strings.Builder takes everything
-	return out.String()
-}
-
-// gpusByType is V100=2,T4=2.
-func gpusByType(a *clusterdoc.Agent) string {
-	count := map[string]int{}
-	var types []string
-	for _, d := range a.Devices {
-		if count[d.Type] == 0 {
-			types = append(types, d.Type)
-		}
-		count[d.Type]++
-	}
-	for i, t := range types {
-		types[i] = fmt.Sprintf("%s=%d", words.Plain(t), count[t])
-	}
-	return strings.Join(types, ",")
-}
-
-func seen(a *clusterdoc.Agent) string {
-	return briefTime(time.Duration(a.SeenS*float64(time.Second))) + " ago"
 }
 
 func drainCommand() *cobra.Command {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -61,6 +62,6 @@ func (cf *clusterFlags) printJob(c *cobra.Command, job *clusterdoc.Job) error {
 	if cf.json {
 		return printDocument(c.OutOrStdout(), job)
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%s %s\n", job.ID, outcome(job))
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s %s\n", job.ID, clustertext.Outcome(job))
 	return err
 }

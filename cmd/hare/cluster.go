@@ -4,12 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"text/tabwriter"
+	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/internal/words"
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -97,17 +96,8 @@ func clusterListCommand() *cobra.Command {
 				if cf.json {
 					return printDocument(c.OutOrStdout(), clusterdoc.ClusterList{Clusters: all})
 				}
-				if len(all) == 0 {
-					_, err = fmt.Fprintln(c.OutOrStdout(), "no clusters: the first hare agent or hare submit makes one")
-					return err
-				}
-				w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-				_, _ = fmt.Fprintln(w, "NAME\tPOLICY\tAGENTS\tGPUS\tFREE\tJOBS")
-				for _, x := range all {
-					_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", words.Plain(x.Name), words.Plain(x.Policy), x.Agents, x.GPUs, x.FreeGPUs,
-						stateCounts(x))
-				}
-				return w.Flush()
+				_, err = io.WriteString(c.OutOrStdout(), clustertext.Clusters(all))
+				return err
 			})
 		},
 	}
@@ -135,12 +125,7 @@ and the ID of its online session, whose log, plan and regret the server has unde
 				if cf.json {
 					return printDocument(c.OutOrStdout(), x)
 				}
-				policy := words.Plain(x.Policy)
-				if len(x.Parameters) > 0 {
-					policy += " " + strings.Join(strings.Fields(string(x.Parameters)), " ")
-				}
-				_, err = fmt.Fprintf(c.OutOrStdout(), "cluster %s, policy %s: %s, %d of %s free; %s\nsession %s\n", x.Name, policy,
-					words.Count(x.Agents, "agent"), x.FreeGPUs, words.Count(x.GPUs, "GPU"), stateCounts(x), words.Plain(x.Session))
+				_, err = io.WriteString(c.OutOrStdout(), clustertext.Cluster(x))
 				return err
 			})
 		},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/internal/testing/executortest"
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -90,13 +91,13 @@ func TestCopyOutlivesServerAndNode(t *testing.T) {
 				t.Fatalf("%s: %v\n%s", what, err, k.lastLogs())
 			}
 			if rest(ctx, 10*time.Millisecond) != nil {
-				t.Fatalf("%s: not in time: %s\n%s", what, jobText(job, time.Now()), k.lastLogs())
+				t.Fatalf("%s: not in time: %s\n%s", what, clustertext.Job(job, time.Now()), k.lastLogs())
 			}
 		}
 	}
 	look("a copy", func() bool { return job.CopyRound > 0 })
 	copied := job.CopyRound
-	if text := jobText(job, time.Now()); !strings.Contains(text, "the cluster has the checkpoint behind round") {
+	if text := clustertext.Job(job, time.Now()); !strings.Contains(text, "the cluster has the checkpoint after round") {
 		t.Error(text)
 	}
 	kill9(k.agents[0])
@@ -115,14 +116,14 @@ func TestCopyOutlivesServerAndNode(t *testing.T) {
 	}
 	look("the end", func() bool { return job.State.Final() })
 	if job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds || job.Failures != 0 {
-		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
+		t.Fatalf("%s\n%s", clustertext.Job(job, time.Now()), k.lastLogs())
 	}
 	// A server or agent that gets no processor for a whole lease costs an attempt more.
 	second := slices.IndexFunc(job.Attempts, func(at *clusterdoc.Attempt) bool { return at.Tasks[0].Agent == "n1" })
 	if second < 1 || slices.ContainsFunc(job.Attempts[second:], func(at *clusterdoc.Attempt) bool {
 		return at.Tasks[0].Agent != "n1"
 	}) {
-		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
+		t.Fatalf("%s\n%s", clustertext.Job(job, time.Now()), k.lastLogs())
 	}
 	executortest.ExpectLoop(t, filepath.Join(k.dir, "n1", "checkpoints", job.ID), n, n.Tasks)
 	went := 0
@@ -210,12 +211,12 @@ func TestCopyOnFullDisk(t *testing.T) {
 				t.Fatalf("%s: %v\n%s", what, err, k.lastLogs())
 			}
 			if rest(ctx, 10*time.Millisecond) != nil {
-				t.Fatalf("%s: not in time: %s\n%s", what, jobText(job, time.Now()), k.lastLogs())
+				t.Fatalf("%s: not in time: %s\n%s", what, clustertext.Job(job, time.Now()), k.lastLogs())
 			}
 		}
 	}
 	look("the problem", func() bool { return job.CopyProblem != "" })
-	if text := jobText(job, time.Now()); !strings.Contains(text, "no newer one: the disk of the server is full") {
+	if text := clustertext.Job(job, time.Now()); !strings.Contains(text, "no newer one: the disk of the server is full") {
 		t.Error(text)
 	}
 	log, err := os.ReadFile(filepath.Join(k.dir, "server.log"))
@@ -235,7 +236,7 @@ func TestCopyOnFullDisk(t *testing.T) {
 	disk.empty()
 	look("the end", func() bool { return job.State.Final() })
 	if job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds || len(job.Attempts) != 1 {
-		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
+		t.Fatalf("%s\n%s", clustertext.Job(job, time.Now()), k.lastLogs())
 	}
 	executortest.ExpectLoop(t, filepath.Join(k.dir, "n0", "checkpoints", job.ID), n, n.Tasks)
 }

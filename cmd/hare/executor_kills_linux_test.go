@@ -19,6 +19,7 @@ import (
 
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/executor/runner"
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -290,7 +291,7 @@ func TestExecutorKills(t *testing.T) {
 				break
 			}
 			if err := rest(ctx, 100*time.Millisecond); err != nil {
-				t.Fatalf("job %s does not end: %s\n%s", id, jobText(job, time.Now()), k.lastLogs())
+				t.Fatalf("job %s does not end: %s\n%s", id, clustertext.Job(job, time.Now()), k.lastLogs())
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/client"
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
 	"github.com/hare-sched/hare/wire"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
@@ -168,7 +169,7 @@ func playedOrder(t *testing.T, ctx context.Context, c *client.Client, cluster st
 			}
 			if job.State.Final() {
 				if job.State != clusterdoc.JobSucceeded || len(job.Attempts) != 1 {
-					t.Errorf("%s", jobText(job, time.Now()))
+					t.Errorf("%s", clustertext.Job(job, time.Now()))
 				}
 				jobs = append(jobs, job)
 				break

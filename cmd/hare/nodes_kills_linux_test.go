@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare/internal/testing/audit"
 	"github.com/hare-sched/hare/internal/testing/executortest"
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -61,7 +62,7 @@ func TestNodeKills(t *testing.T) {
 			t.Fatalf("%v\n%s", err, k.lastLogs())
 		}
 		if time.Since(begun) > 2*patience+time.Duration(*nodeKills)*20*time.Second {
-			t.Fatalf("the jobs do not end: %s\n%s", jobText(job, time.Now()), k.lastLogs())
+			t.Fatalf("the jobs do not end: %s\n%s", clustertext.Job(job, time.Now()), k.lastLogs())
 		}
 		return job
 	}
@@ -70,7 +71,7 @@ func TestNodeKills(t *testing.T) {
 		i := killed % len(jobs)
 		job := look(i)
 		if job.State.Final() {
-			t.Fatalf("the job ended before its gate was open: %s\n%s", jobText(job, time.Now()), k.lastLogs())
+			t.Fatalf("the job ended before its gate was open: %s\n%s", clustertext.Job(job, time.Now()), k.lastLogs())
 		}
 		stuck := gates[i].Reached() && time.Since(gone) > atGate
 		if len(job.Attempts) == 0 || job.Round <= last[i] && !stuck {
@@ -95,7 +96,7 @@ func TestNodeKills(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		if job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds {
-			t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
+			t.Fatalf("%s\n%s", clustertext.Job(job, time.Now()), k.lastLogs())
 		}
 		attempts += len(job.Attempts)
 		for _, task := range job.Attempts[len(job.Attempts)-1].Tasks {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare/internal/testing/audit"
 	"github.com/hare-sched/hare/internal/testing/executortest"
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -65,7 +66,7 @@ func (k *killed) expectTrained(jobs []*clusterdoc.Job) (attempts int, report any
 	k.t.Helper()
 	for i, j := range jobs {
 		if j.State != clusterdoc.JobSucceeded || j.Round != j.Rounds {
-			k.t.Fatalf("%s\n%s", jobText(j, time.Now()), k.lastLogs())
+			k.t.Fatalf("%s\n%s", clustertext.Job(j, time.Now()), k.lastLogs())
 		}
 		executortest.ExpectLoop(k.t, filepath.Join(k.dir, fmt.Sprintf("checkpoints%d", i)), &j.NewJob, j.Tasks)
 		attempts += len(j.Attempts)
@@ -108,7 +109,7 @@ func TestRelaxedJobsShareGPUs(t *testing.T) {
 	shown := ""
 	for begun := time.Now(); !k.look(jobs); time.Sleep(5 * time.Millisecond) {
 		if time.Since(begun) > patience {
-			t.Fatalf("the jobs do not end: %s\n%s", jobText(jobs[0], time.Now()), k.lastLogs())
+			t.Fatalf("the jobs do not end: %s\n%s", clustertext.Job(jobs[0], time.Now()), k.lastLogs())
 		}
 		for _, j := range jobs {
 			if len(j.Attempts) == 0 {
@@ -124,7 +125,7 @@ func TestRelaxedJobsShareGPUs(t *testing.T) {
 					nodes[j.ID][task.Agent] = true
 				}
 			}
-			if text := jobText(j, time.Now()); strings.Contains(text, "home  ") && strings.Contains(text, " of round ") &&
+			if text := clustertext.Job(j, time.Now()); strings.Contains(text, "parameters  on ") && strings.Contains(text, " of round ") &&
 				j.Round > 0 {
 				shown = text
 			}
@@ -177,7 +178,7 @@ func TestRelaxedKills(t *testing.T) {
 		if time.Since(begun) > patience+time.Duration(*relaxedKills)*10*time.Second {
 			text := ""
 			for _, j := range jobs {
-				text += jobText(j, time.Now())
+				text += clustertext.Job(j, time.Now())
 			}
 			t.Fatalf("the jobs do not end: %s\n%s", text, k.lastLogs())
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare/internal/testing/audit"
 	"github.com/hare-sched/hare/internal/testing/executortest"
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
 	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/serve/store/sqlite"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
@@ -50,7 +51,7 @@ func TestRoundKills(t *testing.T) {
 	for killed, gone := 0, begun; !job.State.Final(); {
 		look()
 		if time.Since(begun) > patience+time.Duration(*roundKills)*10*time.Second {
-			t.Fatalf("the job does not end: %s\n%s", jobText(job, time.Now()), k.lastLogs())
+			t.Fatalf("the job does not end: %s\n%s", clustertext.Job(job, time.Now()), k.lastLogs())
 		}
 		stuck := gate.Reached() && time.Since(gone) > atGate
 		if killed == *roundKills || job.Round == last && !stuck {
@@ -65,7 +66,7 @@ func TestRoundKills(t *testing.T) {
 		}
 	}
 	if job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds {
-		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
+		t.Fatalf("%s\n%s", clustertext.Job(job, time.Now()), k.lastLogs())
 	}
 	executortest.ExpectLoop(t, checkpoints, &job.NewJob, job.Tasks)
 	if n := executortest.SumOf(k.kills); n != *roundKills {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -382,18 +382,10 @@ func (cf *clusterFlags) ended(out, errs io.Writer, job *clusterdoc.Job) error {
 			return err
 		}
 	} else {
-		_, _ = fmt.Fprintf(errs, "hare: job %s %s\n", job.ID, outcome(job))
+		_, _ = fmt.Fprintf(errs, "hare: job %s %s\n", job.ID, clustertext.Outcome(job))
 	}
 	if job.State != clusterdoc.JobSucceeded {
 		return errNo
 	}
 	return nil
-}
-
-// outcome says in a few words how a job stands or ended.
-func outcome(job *clusterdoc.Job) string {
-	if job.Reason == "" || job.Reason == string(job.State) {
-		return string(job.State)
-	}
-	return string(job.State) + ": " + words.Plain(job.Reason)
 }
