@@ -21,8 +21,8 @@ import (
 // lastWords is the time that api.Serve allows for the last answers.
 const lastWords = 5 * time.Second
 
-// serveFlags parses the command line of a manifest as hare serve does.
-func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[string]string) {
+// flagsOfServe parses the command line of a manifest as hare serve does.
+func flagsOfServe(t *testing.T, args []string) (grace time.Duration, flags map[string]string) {
 	t.Helper()
 	if len(args) == 0 || args[0] != "serve" {
 		t.Fatalf("the command is %q", args)
@@ -92,7 +92,7 @@ func TestImages(t *testing.T) {
 		if m == nil || json.Unmarshal(m[1], &args) != nil {
 			t.Fatalf("%s has no command", name)
 		}
-		_, flags := serveFlags(t, args) // checks that there are keys, or that it listens on loopback
+		_, flags := flagsOfServe(t, args) // checks that there are keys, or that it listens on loopback
 		if flags["keys"] == "false" && onLoopback(flags["listen"]) != nil || bytes.Contains(text, []byte("--insecure")) {
 			t.Errorf("%s: whoever reaches a server by %q may do everything", name, args)
 		}
@@ -149,7 +149,7 @@ func TestSystemdUnitOfAgents(t *testing.T) {
 func TestSystemdUnit(t *testing.T) {
 	settings := unitOf(t, "hare.service")
 	args := strings.Fields(settings["ExecStart"])
-	grace, flags := serveFlags(t, args[1:])
+	grace, flags := flagsOfServe(t, args[1:])
 	stop, err := strconv.Atoi(settings["TimeoutStopSec"])
 	if need := grace + lastWords + flushTime; err != nil || time.Duration(stop)*time.Second < need {
 		t.Errorf("TimeoutStopSec=%s, and an end may take %v", settings["TimeoutStopSec"], need)
@@ -223,7 +223,7 @@ func TestKubernetesManifest(t *testing.T) {
 		hare.SecurityContext.AllowPrivilegeEscalation {
 		t.Error("the container may too much")
 	}
-	grace, flags := serveFlags(t, hare.Args)
+	grace, flags := flagsOfServe(t, hare.Args)
 	if flags["keys"] != "true" {
 		t.Error("whoever reaches it may do everything")
 	}

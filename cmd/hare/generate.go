@@ -8,22 +8,28 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/wire"
 )
 
+// generateFlags are the flags of hare generate. Those that several generators share are in cfg and philly.
+type generateFlags struct {
+	cfg               trace.GenerateConfig
+	philly            trace.PhillyConfig
+	nodes             trace.PhillyNodesConfig
+	openb             trace.OpenbLikeConfig
+	gpus, like, out   string
+	deadlines         string
+	lateWeight        float64
+	bandwidth, memory string
+	widths, shapes    []int
+	change, setup     time.Duration
+}
+
 func generateCommand() *cobra.Command {
-	var cfg trace.GenerateConfig
-	var philly trace.PhillyConfig
-	var nodes trace.PhillyNodesConfig
-	var openb trace.OpenbLikeConfig
-	var gpus, like, out, deadlines, bandwidth, memory string
-	var lateWeight float64
-	var widths, shapes []int
-	var change, setup time.Duration
+	var gf generateFlags
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "Generate an instance from a seed, as in the Hare papers or like the Philly trace",
@@ -52,138 +58,46 @@ GPUs, and with --switch a GPU is set up before another job. Equal seeds and opti
   # half of the jobs are due two least times after they arrive
   hare generate --like philly-nodes --load 1 --deadlines 0.5:2 -o deadlines.json`,
 		Args: exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			var err error
-			if err = generateFlags(c.Flags(), like); err != nil {
-				return usageError{err}
-			}
-			if gpus != "" && (like == "" || c.Flags().Changed("gpus")) {
-				if cfg.GPUs, err = trace.ParseGPUs(gpus); err != nil {
-					return usageError{err}
-				}
-			}
-			var inst *hare.Instance
-			switch like {
-			case "":
-				inst, err = trace.Generate(cfg)
-			case "philly-nodes":
-				for _, w := range widths {
-					nodes.Widths = append(nodes.Widths, int64(w))
-				}
-				nodes.GPUs, nodes.Seed, nodes.Name, nodes.Quantum = cfg.GPUs, cfg.Seed, cfg.Name, philly.Quantum
-				if c.Flags().Changed("jobs") {
-					nodes.Jobs = cfg.Jobs
-				}
-				if c.Flags().Changed("sync") {
-					nodes.Sync = cfg.Sync
-				}
-				if c.Flags().Changed("arrivals") {
-					nodes.Arrivals = cfg.Arrivals
-				}
-				if c.Flags().Changed("load") {
-					nodes.Load = philly.Load
-				}
-				inst, err = trace.PhillyNodes(nodes)
-			case "openb":
-				openb.Seed, openb.Name, openb.Quantum = cfg.Seed, cfg.Name, philly.Quantum
-				if c.Flags().Changed("jobs") {
-					openb.Jobs = cfg.Jobs
-				}
-				if c.Flags().Changed("sync") {
-					openb.Sync = cfg.Sync
-				}
-				if c.Flags().Changed("arrivals") {
-					openb.Arrivals = cfg.Arrivals
-				}
-				if c.Flags().Changed("load") {
-					openb.Load = philly.Load
-				}
-				inst, err = trace.OpenbLike(openb)
-			default:
-				philly.GPUs, philly.Seed, philly.Name = cfg.GPUs, cfg.Seed, cfg.Name
-				if c.Flags().Changed("jobs") {
-					philly.Jobs = cfg.Jobs
-				}
-				if c.Flags().Changed("sync") {
-					philly.Sync = cfg.Sync
-				}
-				inst, err = trace.PhillyLike(philly)
-			}
-			if err == nil {
-				err = addHardware(&inst.Cluster, bandwidth, memory)
-			}
-			if err == nil && deadlines != "" {
-				err = addDeadlines(inst, deadlines, lateWeight, cfg.Seed)
-			}
-			if err == nil {
-				mold := trace.MoldConfig{Reshape: c.Flags().Changed("reshape"), ReshapeUs: change.Microseconds(),
-					SwitchUs: setup.Microseconds()}
-				if like == "philly-nodes" {
-					mold.PerNode = nodes.PerNode
-				}
-				for _, w := range shapes {
-					mold.Widths = append(mold.Widths, int64(w))
-				}
-				err = trace.Mold(inst, mold)
-			}
-			if err != nil {
-				return usageError{err}
-			}
-			if like == "philly" && strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(out, ".gz"), ".zst"), ".csv") {
-				if deadlines != "" || shapes != nil || setup > 0 || bandwidth != "" || memory != "" {
-					return usageError{errors.New("a Philly trace has no deadlines, shapes, setups, bandwidths or memory: " +
-						"write an instance (.json)")}
-				}
-				if len(inst.Cluster.Nodes) > 1 {
-					return usageError{errors.New("a Philly trace knows one GPU type: give one, or write an instance (.json)")}
-				}
-				return writeOut(out, func(w io.Writer) error { return trace.WritePhilly(w, inst) })
-			}
-			if err := inst.Validate(); err != nil {
-				return usageError{fmt.Errorf("this can be simulated, but is too long to be an instance; write it as a trace (-o "+
-					"F.csv), for hare simulate --trace F.csv: %w", err)}
-			}
-			return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, inst) })
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return gf.run(c.Flags().Changed) },
 	}
 	f := c.Flags()
-	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs (with --like philly: 10000, philly-nodes and openb: 300)")
-	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24",
+	f.IntVar(&gf.cfg.Jobs, "jobs", 200, "number of jobs (with --like philly: 10000, philly-nodes and openb: 300)")
+	f.StringVar(&gf.gpus, "gpus", "V100=64,T4=48,K80=24,M60=24",
 		"the cluster (with --like philly: GPU=2490, philly-nodes: V100=128,T4=128)")
-	f.StringVar(&like, "like", "",
+	f.StringVar(&gf.like, "like", "",
 		"philly: draw arrivals, widths and durations from Microsoft's trace; philly-nodes: on nodes; "+
 			"openb: nodes and jobs of Alibaba's trace, with CPUs and memory")
-	f.IntVar(&openb.Nodes, "nodes", 64, "with --like openb: the nodes that are drawn, at most 1213")
-	f.StringVar(&openb.Shared, "shared", "skip",
+	f.IntVar(&gf.openb.Nodes, "nodes", 64, "with --like openb: the nodes that are drawn, at most 1213")
+	f.StringVar(&gf.openb.Shared, "shared", "skip",
 		"with --like openb: skip leaves pods with a part of a GPU out, whole gives them one GPU")
-	f.IntVar(&nodes.PerNode, "per-node", 8, "with --like philly-nodes: the GPUs of a node")
-	f.IntSliceVar(&widths, "widths", nil,
+	f.IntVar(&gf.nodes.PerNode, "per-node", 8, "with --like philly-nodes: the GPUs of a node")
+	f.IntSliceVar(&gf.widths, "widths", nil,
 		"with --like philly-nodes: GPUs per job, each as often as the others, e.g. 3,6,8 (default: as in the trace)")
-	f.IntVar(&nodes.PerRack, "per-rack", 0,
+	f.IntVar(&gf.nodes.PerRack, "per-rack", 0,
 		"with --like philly-nodes: the nodes of a rack, in one of which each job must be that fits (default: no racks)")
-	f.Float64Var(&nodes.Running, "running", 0,
+	f.Float64Var(&gf.nodes.Running, "running", 0,
 		"with --like philly-nodes: the share of the GPUs on which work runs at time 0, from 0 to 1")
-	f.Float64Var(&philly.Load, "load", 0.8, "with --like: arriving work divided by the capacity of the cluster")
-	f.DurationVar(&philly.Quantum, "quantum", time.Minute,
+	f.Float64Var(&gf.philly.Load, "load", 0.8, "with --like: arriving work divided by the capacity of the cluster")
+	f.DurationVar(&gf.philly.Quantum, "quantum", time.Minute,
 		"with --like and --sync gang: how long a round takes on the fastest type")
-	f.StringVar(&cfg.Arrivals, "arrivals", "none", "arrivals of jobs: none, poisson:RATE (jobs a second) or "+
+	f.StringVar(&gf.cfg.Arrivals, "arrivals", "none", "arrivals of jobs: none, poisson:RATE (jobs a second) or "+
 		"uniform:SPAN (seconds)")
-	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like: gang or rigid, default rigid)")
-	f.StringVar(&deadlines, "deadlines", "",
+	f.StringVar(&gf.cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like: gang or rigid, default rigid)")
+	f.StringVar(&gf.deadlines, "deadlines", "",
 		"SHARE:FACTOR gives this share of the jobs a deadline, FACTOR least times after the release, e.g. 0.5:2")
-	f.Float64Var(&lateWeight, "late-weight", 3, "with --deadlines: the cost of a second after the deadline, times the "+
+	f.Float64Var(&gf.lateWeight, "late-weight", 3, "with --deadlines: the cost of a second after the deadline, times the "+
 		"weight of the job")
-	f.IntSliceVar(&shapes, "shapes", nil,
+	f.IntSliceVar(&gf.shapes, "shapes", nil,
 		"let each gang or rigid job run on these numbers of GPUs, e.g. 1,2,4,8: w times as many make it w^0.8 times as fast")
-	f.DurationVar(&change, "reshape", 0,
+	f.DurationVar(&gf.change, "reshape", 0,
 		"with --shapes and --sync gang: shapes may change between rounds, with this time between them (0s: at once)")
-	f.DurationVar(&setup, "switch", 0, "the time that a GPU takes to be set up for another job")
-	f.StringVar(&bandwidth, "bandwidth", "",
+	f.DurationVar(&gf.setup, "switch", 0, "the time that a GPU takes to be set up for another job")
+	f.StringVar(&gf.bandwidth, "bandwidth", "",
 		"gigabits per second by level: node (inside one), rack (with --per-rack) and any, e.g. node=300,any=25")
-	f.StringVar(&memory, "gpu-memory", "", "GiB of a GPU by type, e.g. V100=16,T4=16")
-	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
-	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
-	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress; with --like, .csv writes a trace)")
+	f.StringVar(&gf.memory, "gpu-memory", "", "GiB of a GPU by type, e.g. V100=16,T4=16")
+	f.Uint64Var(&gf.cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
+	f.StringVar(&gf.cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
+	f.StringVarP(&gf.out, "output", "o", "", "write to this file (.gz, .zst compress; with --like, .csv writes a trace)")
 	choices(c, "sync", "relaxed", "gang", "rigid")
 	choices(c, "like", "philly", "philly-nodes", "openb")
 	choices(c, "shared", "skip", "whole")
@@ -192,38 +106,132 @@ GPUs, and with --switch a GPU is set up before another job. Equal seeds and opti
 	return c
 }
 
-// addDeadlines gives jobs of an instance deadlines as --deadlines and --late-weight say.
-func addDeadlines(inst *hare.Instance, text string, lateWeight float64, seed uint64) error {
-	cfg, err := trace.ParseDeadlines(text)
-	if err != nil {
-		return err
+// run generates and writes an instance; given reports whether a flag was given.
+func (gf *generateFlags) run(given func(flag string) bool) error {
+	if err := gf.check(given); err != nil {
+		return usageError{err}
 	}
-	cfg.LateWeight, cfg.Seed = lateWeight, seed
-	return trace.AddDeadlines(inst, cfg)
+	inst, err := gf.generate(given)
+	if err == nil {
+		err = gf.refine(inst, given)
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	if gf.like == "philly" && strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(gf.out, ".gz"), ".zst"), ".csv") {
+		if gf.deadlines != "" || gf.shapes != nil || gf.setup > 0 || gf.bandwidth != "" || gf.memory != "" {
+			return usageError{errors.New("a Philly trace has no deadlines, shapes, setups, bandwidths or memory: " +
+				"write an instance (.json)")}
+		}
+		if len(inst.Cluster.Nodes) > 1 {
+			return usageError{errors.New("a Philly trace knows one GPU type: give one, or write an instance (.json)")}
+		}
+		return writeOut(gf.out, func(w io.Writer) error { return trace.WritePhilly(w, inst) })
+	}
+	if err := inst.Validate(); err != nil {
+		return usageError{fmt.Errorf("this can be simulated, but is too long to be an instance; write it as a trace (-o "+
+			"F.csv), for hare simulate --trace F.csv: %w", err)}
+	}
+	return writeOut(gf.out, func(w io.Writer) error { return wire.EncodeInstance(w, inst) })
 }
 
-// generateFlags refuses flags that have no meaning without --like, or with --like.
-func generateFlags(f *pflag.FlagSet, like string) error {
+// generate draws jobs. What a flag says that was not given is left to the generator's default.
+func (gf *generateFlags) generate(given func(flag string) bool) (*hare.Instance, error) {
+	cfg, philly, nodes, openb := &gf.cfg, &gf.philly, &gf.nodes, &gf.openb
+	if gf.gpus != "" && (gf.like == "" || given("gpus")) {
+		var err error
+		if cfg.GPUs, err = trace.ParseGPUs(gf.gpus); err != nil {
+			return nil, err
+		}
+	}
+	shared := func(jobs *int, sync, arrivals *string, load *float64) {
+		if given("jobs") {
+			*jobs = cfg.Jobs
+		}
+		if given("sync") {
+			*sync = cfg.Sync
+		}
+		if given("arrivals") {
+			*arrivals = cfg.Arrivals
+		}
+		if given("load") {
+			*load = philly.Load
+		}
+	}
+	switch gf.like {
+	case "":
+		return trace.Generate(*cfg)
+	case "philly-nodes":
+		for _, w := range gf.widths {
+			nodes.Widths = append(nodes.Widths, int64(w))
+		}
+		nodes.GPUs, nodes.Seed, nodes.Name, nodes.Quantum = cfg.GPUs, cfg.Seed, cfg.Name, philly.Quantum
+		shared(&nodes.Jobs, &nodes.Sync, &nodes.Arrivals, &nodes.Load)
+		return trace.PhillyNodes(*nodes)
+	case "openb":
+		openb.Seed, openb.Name, openb.Quantum = cfg.Seed, cfg.Name, philly.Quantum
+		shared(&openb.Jobs, &openb.Sync, &openb.Arrivals, &openb.Load)
+		return trace.OpenbLike(*openb)
+	}
+	philly.GPUs, philly.Seed, philly.Name = cfg.GPUs, cfg.Seed, cfg.Name
+	if given("jobs") {
+		philly.Jobs = cfg.Jobs
+	}
+	if given("sync") {
+		philly.Sync = cfg.Sync
+	}
+	return trace.PhillyLike(*philly)
+}
+
+// refine adds hardware, deadlines and shapes to an instance.
+func (gf *generateFlags) refine(inst *hare.Instance, given func(flag string) bool) error {
+	if err := addHardware(&inst.Cluster, gf.bandwidth, gf.memory); err != nil {
+		return err
+	}
+	if gf.deadlines != "" {
+		cfg, err := trace.ParseDeadlines(gf.deadlines)
+		if err != nil {
+			return err
+		}
+		cfg.LateWeight, cfg.Seed = gf.lateWeight, gf.cfg.Seed
+		if err := trace.AddDeadlines(inst, cfg); err != nil {
+			return err
+		}
+	}
+	mold := trace.MoldConfig{Reshape: given("reshape"), ReshapeUs: gf.change.Microseconds(),
+		SwitchUs: gf.setup.Microseconds()}
+	if gf.like == "philly-nodes" {
+		mold.PerNode = gf.nodes.PerNode
+	}
+	for _, w := range gf.shapes {
+		mold.Widths = append(mold.Widths, int64(w))
+	}
+	return trace.Mold(inst, mold)
+}
+
+// check refuses flags that have no meaning without --like, or with --like.
+func (gf *generateFlags) check(given func(flag string) bool) error {
+	like := gf.like
 	switch {
 	case like != "" && like != "philly" && like != "philly-nodes" && like != "openb":
 		return fmt.Errorf("--like %.60q: only philly, philly-nodes and openb are known", like)
-	case like == "openb" && f.Changed("gpus"):
+	case like == "openb" && given("gpus"):
 		return errors.New("--gpus does not go with --like openb: its nodes are drawn from the trace; --nodes says how many")
-	case like != "openb" && (f.Changed("nodes") || f.Changed("shared")):
+	case like != "openb" && (given("nodes") || given("shared")):
 		return errors.New("--nodes and --shared go with --like openb")
-	case like == "philly" && f.Changed("arrivals"):
+	case like == "philly" && given("arrivals"):
 		return errors.New("--arrivals does not go with --like philly: arrivals are drawn from the trace and scaled " +
 			"to --load")
-	case like == "" && (f.Changed("load") || f.Changed("quantum")):
+	case like == "" && (given("load") || given("quantum")):
 		return errors.New("--load and --quantum go with --like philly, philly-nodes or openb")
-	case like != "philly-nodes" && (f.Changed("per-node") || f.Changed("per-rack") ||
-		f.Changed("widths") || f.Changed("running")):
+	case like != "philly-nodes" && (given("per-node") || given("per-rack") ||
+		given("widths") || given("running")):
 		return errors.New("--per-node, --per-rack, --widths and --running go with --like philly-nodes")
-	case f.Changed("shapes") && f.Changed("per-rack"):
+	case given("shapes") && given("per-rack"):
 		return errors.New("--shapes does not go with --per-rack: not every shape would fit into a rack")
-	case f.Changed("reshape") && !f.Changed("shapes"):
+	case given("reshape") && !given("shapes"):
 		return errors.New("--reshape goes with --shapes")
-	case f.Changed("late-weight") && !f.Changed("deadlines"):
+	case given("late-weight") && !given("deadlines"):
 		return errors.New("--late-weight goes with --deadlines")
 	}
 	return nil

@@ -38,19 +38,22 @@ const idleHeap = 64 << 20
 // processors the operating system schedules it at once.
 const spareProcs = 2
 
+// serveFlags are the flags of hare serve.
+type serveFlags struct {
+	listen, dataDir string
+	access          accessFlags
+	observe         observeFlags
+	service         service.Config
+	sessions        sessions.Config
+	clusters        clusters.Config
+	solves          solves.Config
+	grace, delay    time.Duration
+
+	bodyMiB, callMiB, retainMiB, sessionMiB, logsMiB, checkpointsMiB int64
+}
+
 func serveCommand() *cobra.Command {
-	var listen string
-	var who accessFlags
-	var bodyMiB, callMiB int64
-	var cfg service.Config
-	var grace, delay time.Duration
-	var dataDir string
-	var keep sessions.Config
-	var look observeFlags
-	var retain solves.Config
-	var retainMiB, sessionMiB int64
-	var manage clusters.Config
-	var logsMiB, checkpointsMiB int64
+	var sf serveFlags
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve solves, bounds, verification, simulations and online sessions over HTTP",
@@ -77,143 +80,44 @@ then ends it with the best certified schedule and bound so far.`,
   curl -s http://127.0.0.1:8080/v1/sessions -H 'Content-Type: application/json' \
     -d '{"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 2}}]}}'`,
 		Args: exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := who.check(listen, dataDir); err != nil {
-				return err
-			}
-			seen, err := look.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer seen.close()
-			l, err := net.Listen("tcp", listen)
-			if err != nil {
-				return usageError{fmt.Errorf("%w: see hare doctor --listen %s", err, listen)}
-			}
-			timeslice.Short()
-			engine, noEngine, closeEngine := openEngine()
-			defer closeEngine()
-			cores := runtime.GOMAXPROCS(0)
-			engine.Workers = cores
-			if cfg.Running <= 0 {
-				cfg.Running = cores
-			}
-			if keep.Planners <= 0 {
-				keep.Planners = max(1, cores/2)
-			}
-			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores + spareProcs))
-			if cfg.Queue == 0 {
-				cfg.Queue = -1 // here zero means the default
-			}
-			cfg.Solver = engine
-			svc := service.New(cfg)
-			kept, err := openStore(c.Context(), dataDir)
-			if err != nil {
-				return err
-			}
-			log := seen.log
-			if noEngine != "" {
-				log.Warn(withoutEngine, "reason", noEngine)
-			}
-			if disk, ok := kept.(*sqlite.Store); ok {
-				go logDamage(c.Context(), disk, dataDir, log)
-				for _, path := range sqlite.OpenToOthers(dataDir) {
-					log.Warn("other users of the machine can read or write what is stored: use chmod go= "+path, "path", path)
-				}
-			}
-			keys, quotas, err := who.open(c.Context(), dataDir, log)
-			if err != nil {
-				return errors.Join(err, kept.Close())
-			}
-			if keep.Memory = sessionMiB << 20; sessionMiB == 0 {
-				keep.Memory = memoryShare(sessionParts, "/", goMemoryLimit())
-			}
-			keep.Store, keep.Logger, keep.Quotas = api.NewTimedStore(store.WithoutJournals(kept)), log, quotas
-			sessions, err := sessions.Open(c.Context(), keep)
-			if err != nil {
-				return errors.Join(err, kept.Close())
-			}
-			manage.MaxLogs = logsMiB << 20
-			if manage.MaxCheckpoints = checkpointsMiB << 20; checkpointsMiB == 0 {
-				manage.MaxCheckpoints = -1
-			}
-			manage.Store, manage.Sessions, manage.Logger, manage.Quotas = store.Journals(kept), sessions, log, quotas
-			if dataDir != "" {
-				manage.LogDir = filepath.Join(dataDir, "logs")
-				manage.CheckpointDir = filepath.Join(dataDir, "checkpoints")
-			}
-			clusters, err := clusters.Open(c.Context(), manage)
-			if err != nil {
-				return errors.Join(err, sessions.Close())
-			}
-			retain.Service, retain.Store, retain.Logger, retain.Quotas = svc, store.NewMemorySolves(), log, quotas
-			if disk, ok := kept.(*sqlite.Store); ok {
-				retain.Store = disk
-			}
-			retain.MaxBytes = retainMiB << 20
-			solves, err := solves.Open(c.Context(), retain)
-			if err != nil {
-				return errors.Join(err, clusters.Close(), sessions.Close())
-			}
-			scheme := "http://"
-			address := l.Addr().String()
-			if who.cert != nil {
-				l, scheme = tls.NewListener(l, who.cert.Config()), "https://"
-			}
-			log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version,
-				"highs", engine.EngineVersion)
-			calls := callMiB << 20
-			if calls == 0 {
-				calls = memoryShare(callParts, "/", goMemoryLimit())
-			}
-			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts,
-				Sessions: sessions, Clusters: clusters, Solves: solves, Hosts: who.hosts, Keys: keys,
-				Quotas: quotas, Memory: admission.NewMemory(calls, keys != nil)}, engine, dataDir))
-			idle := make([]byte, idleHeap)
-			defer runtime.KeepAlive(idle)
-			// The API ends its streams before solves and sessions close.
-			ctx, cancel := delayed(c.Context(), delay)
-			defer cancel()
-			return errors.Join(api.Serve(ctx, l, h, svc, grace), solves.Close(), clusters.Close(),
-				sessions.Close())
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return sf.run(c.Context()) },
 	}
 	f := c.Flags()
-	look.add(c)
-	f.StringVar(&listen, "listen", "127.0.0.1:8080", "address and port")
-	f.StringVar(&dataDir, "data-dir", "", "keep solves and sessions in this directory (default: in memory, gone with "+
+	sf.observe.add(c)
+	f.StringVar(&sf.listen, "listen", "127.0.0.1:8080", "address and port")
+	f.StringVar(&sf.dataDir, "data-dir", "", "keep solves and sessions in this directory (default: in memory, gone with "+
 		"the server)")
-	f.DurationVar(&retain.Checkpoint, "checkpoint", time.Second,
+	f.DurationVar(&sf.solves.Checkpoint, "checkpoint", time.Second,
 		"interval at which the best schedule and bound of a running solve are saved")
-	f.DurationVar(&retain.MaxAge, "retain-age", 7*24*time.Hour, "how long finished solves are stored")
-	f.Int64Var(&retainMiB, "retain-size", 1024,
+	f.DurationVar(&sf.solves.MaxAge, "retain-age", 7*24*time.Hour, "how long finished solves are stored")
+	f.Int64Var(&sf.retainMiB, "retain-size", 1024,
 		"greatest size of all finished solves in MiB; the oldest are deleted first")
-	f.IntVar(&keep.MaxSessions, "max-sessions", 10_000, "greatest number of sessions")
-	f.IntVar(&keep.MaxJobs, "max-jobs", 100_000, "greatest number of active jobs in a session")
-	f.IntVar(&keep.SnapshotEvery, "snapshot-every", 50_000,
+	f.IntVar(&sf.sessions.MaxSessions, "max-sessions", 10_000, "greatest number of sessions")
+	f.IntVar(&sf.sessions.MaxJobs, "max-jobs", 100_000, "greatest number of active jobs in a session")
+	f.IntVar(&sf.sessions.SnapshotEvery, "snapshot-every", 50_000,
 		"events of a session between snapshots: the most that is read again after a crash")
-	f.IntVar(&keep.Planners, "planners", 0,
+	f.IntVar(&sf.sessions.Planners, "planners", 0,
 		"how many plans of sessions are made at the same time (default: half as many as there are cores)")
-	f.DurationVar(&keep.PlanTime, "plan-time", 10*time.Second, "longest time that a plan of a session may take")
-	f.DurationVar(&keep.Idle, "idle", 5*time.Minute,
+	f.DurationVar(&sf.sessions.PlanTime, "plan-time", 10*time.Second, "longest time that a plan of a session may take")
+	f.DurationVar(&sf.sessions.Idle, "idle", 5*time.Minute,
 		"unload a session from memory after this long without events, until its next event")
-	f.Int64Var(&sessionMiB, "session-memory", 0, "how many MiB the sessions in memory may take as "+
+	f.Int64Var(&sf.sessionMiB, "session-memory", 0, "how many MiB the sessions in memory may take as "+
 		"estimated, with keys half of it those of one tenant; others are unloaded first (default: a quarter of the memory)")
-	f.DurationVar(&manage.Lease, "agent-lease", 15*time.Second,
+	f.DurationVar(&sf.clusters.Lease, "agent-lease", 15*time.Second,
 		"how long an agent of a managed cluster goes on without an answer of this server before it ends its jobs")
-	f.Int64Var(&logsMiB, "logs", 10<<10, "how many MiB of outputs of jobs a managed cluster keeps; the oldest go first")
-	f.Int64Var(&checkpointsMiB, "checkpoints", 10<<10, "how many MiB of copies of round jobs' checkpoints a managed "+
+	f.Int64Var(&sf.logsMiB, "logs", 10<<10, "how many MiB of outputs of jobs a managed cluster keeps; the oldest go first")
+	f.Int64Var(&sf.checkpointsMiB, "checkpoints", 10<<10, "how many MiB of copies of round jobs' checkpoints a managed "+
 		"cluster keeps; 0 means none")
-	who.flags(f)
-	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
-	f.Int64Var(&callMiB, "call-memory", 0, "memory in MiB for all calls together, from the first byte of their bodies "+
+	sf.access.flags(f)
+	f.Int64Var(&sf.bodyMiB, "max-body", 64, "largest request body in MiB")
+	f.Int64Var(&sf.callMiB, "call-memory", 0, "memory in MiB for all calls together, from the first byte of their bodies "+
 		"to their answers; further calls get 503 (default: an eighth of the machine's, the control group's or GOMEMLIMIT)")
-	f.IntVar(&cfg.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
-	f.IntVar(&cfg.Queue, "queue", 64, "greatest number of calls that wait; 0 means none")
-	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "time limit of solves that have none of their own")
-	f.DurationVar(&delay, "shutdown-delay", 0, "how long the server goes on as before after SIGTERM, until load "+
+	f.IntVar(&sf.service.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
+	f.IntVar(&sf.service.Queue, "queue", 64, "greatest number of calls that wait; 0 means none")
+	f.DurationVar(&sf.service.MaxTime, "max-time", time.Minute, "time limit of solves that have none of their own")
+	f.DurationVar(&sf.delay, "shutdown-delay", 0, "how long the server goes on as before after SIGTERM, until load "+
 		"balancers send nothing more (default: no time)")
-	f.DurationVar(&grace, "grace", 10*time.Second, "how long running work may continue at shutdown")
+	f.DurationVar(&sf.grace, "grace", 10*time.Second, "how long running work may continue at shutdown")
 	_ = c.MarkFlagDirname("data-dir") // cannot fail: the flag exists
 	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
 		"max-body", "call-memory", "running", "max-time", "planners", "plan-time", "agent-lease",
@@ -223,6 +127,127 @@ then ends it with the best certified schedule and bound so far.`,
 	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams",
 		"quota-jobs")
 	return c
+}
+
+func (sf *serveFlags) run(ctx context.Context) error {
+	if err := sf.access.check(sf.listen, sf.dataDir); err != nil {
+		return err
+	}
+	seen, err := sf.observe.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer seen.close()
+	l, err := net.Listen("tcp", sf.listen)
+	if err != nil {
+		return usageError{fmt.Errorf("%w: see hare doctor --listen %s", err, sf.listen)}
+	}
+	timeslice.Short()
+	engine, noEngine, closeEngine := openEngine()
+	defer closeEngine()
+	cores := runtime.GOMAXPROCS(0)
+	engine.Workers = cores
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores + spareProcs))
+	sf.service.Solver = engine
+	if sf.service.Running <= 0 {
+		sf.service.Running = cores
+	}
+	if sf.service.Queue == 0 {
+		sf.service.Queue = -1 // here zero means the default
+	}
+	if sf.sessions.Planners <= 0 {
+		sf.sessions.Planners = max(1, cores/2)
+	}
+	svc := service.New(sf.service)
+	kept, err := openStore(ctx, sf.dataDir)
+	if err != nil {
+		return err
+	}
+	log := seen.log
+	if noEngine != "" {
+		log.Warn(withoutEngine, "reason", noEngine)
+	}
+	if disk, ok := kept.(*sqlite.Store); ok {
+		go logDamage(ctx, disk, sf.dataDir, log)
+		for _, path := range sqlite.OpenToOthers(sf.dataDir) {
+			log.Warn("other users of the machine can read or write what is stored: use chmod go= "+path, "path", path)
+		}
+	}
+	keys, quotas, err := sf.access.open(ctx, sf.dataDir, log)
+	if err != nil {
+		return errors.Join(err, kept.Close())
+	}
+	work, err := sf.open(ctx, svc, kept, quotas, log)
+	if err != nil {
+		return err
+	}
+	scheme := "http://"
+	address := l.Addr().String()
+	if sf.access.cert != nil {
+		l, scheme = tls.NewListener(l, sf.access.cert.Config()), "https://"
+	}
+	log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version,
+		"highs", engine.EngineVersion)
+	calls := sf.callMiB << 20
+	if calls == 0 {
+		calls = memoryShare(callParts, "/", goMemoryLimit())
+	}
+	h := api.New(svc, seen.config(api.Config{MaxBodyBytes: sf.bodyMiB << 20, EngineRestarts: engine.Restarts,
+		Sessions: work.sessions, Clusters: work.clusters, Solves: work.solves, Hosts: sf.access.hosts, Keys: keys,
+		Quotas: quotas, Memory: admission.NewMemory(calls, keys != nil)}, engine, sf.dataDir))
+	idle := make([]byte, idleHeap)
+	defer runtime.KeepAlive(idle)
+	// The API ends its streams before solves and sessions close.
+	ctx, cancel := delayed(ctx, sf.delay)
+	defer cancel()
+	return errors.Join(api.Serve(ctx, l, h, svc, sf.grace), work.close())
+}
+
+// keptWork is what a server keeps: sessions, managed clusters and solves.
+type keptWork struct {
+	sessions *sessions.Sessions
+	clusters *clusters.Clusters
+	solves   *solves.Solves
+}
+
+func (w *keptWork) close() error {
+	return errors.Join(w.solves.Close(), w.clusters.Close(), w.sessions.Close())
+}
+
+// open opens what the server keeps in a store, which ends with the sessions.
+func (sf *serveFlags) open(ctx context.Context, svc *service.Service, kept store.SessionStore,
+	quotas *admission.Quotas, log *slog.Logger) (*keptWork, error) {
+	w := &keptWork{}
+	var err error
+	if sf.sessions.Memory = sf.sessionMiB << 20; sf.sessionMiB == 0 {
+		sf.sessions.Memory = memoryShare(sessionParts, "/", goMemoryLimit())
+	}
+	sf.sessions.Store, sf.sessions.Logger, sf.sessions.Quotas = api.NewTimedStore(store.WithoutJournals(kept)), log, quotas
+	if w.sessions, err = sessions.Open(ctx, sf.sessions); err != nil {
+		return nil, errors.Join(err, kept.Close())
+	}
+	sf.clusters.MaxLogs = sf.logsMiB << 20
+	if sf.clusters.MaxCheckpoints = sf.checkpointsMiB << 20; sf.checkpointsMiB == 0 {
+		sf.clusters.MaxCheckpoints = -1
+	}
+	sf.clusters.Store, sf.clusters.Sessions = store.Journals(kept), w.sessions
+	sf.clusters.Logger, sf.clusters.Quotas = log, quotas
+	if sf.dataDir != "" {
+		sf.clusters.LogDir = filepath.Join(sf.dataDir, "logs")
+		sf.clusters.CheckpointDir = filepath.Join(sf.dataDir, "checkpoints")
+	}
+	if w.clusters, err = clusters.Open(ctx, sf.clusters); err != nil {
+		return nil, errors.Join(err, w.sessions.Close())
+	}
+	sf.solves.Service, sf.solves.Store, sf.solves.Logger, sf.solves.Quotas = svc, store.NewMemorySolves(), log, quotas
+	if disk, ok := kept.(*sqlite.Store); ok {
+		sf.solves.Store = disk
+	}
+	sf.solves.MaxBytes = sf.retainMiB << 20
+	if w.solves, err = solves.Open(ctx, sf.solves); err != nil {
+		return nil, errors.Join(err, w.clusters.Close(), w.sessions.Close())
+	}
+	return w, nil
 }
 
 // openStore opens the store of a data directory, or a store in memory where dir is "".

@@ -23,12 +23,17 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
+// solveFlags are the flags of hare solve.
+type solveFlags struct {
+	opt           hare.Options
+	out, warm     string
+	quiet, ndjson bool
+	again         replanFlags
+	far           remoteFlags
+}
+
 func solveCommand() *cobra.Command {
-	var opt hare.Options
-	var out, warm string
-	var quiet, ndjson bool
-	var again replanFlags
-	var far remoteFlags
+	var sf solveFlags
 	c := &cobra.Command{
 		Use:   "solve INSTANCE",
 		Short: "Schedule an instance and prove how good the schedule is",
@@ -60,72 +65,31 @@ beside the same bound: how far is what another scheduler does from the best?`,
   hare solve instance.json --method srtf                # what another scheduler would do
   zcat instance.json.gz | hare solve - -o result.json.zst`,
 		Args: exactly(1, "one instance file"),
-		RunE: func(c *cobra.Command, args []string) error {
-			opt = solver.Defaults(opt)
-			if err := solver.CheckOptions(opt); err != nil {
-				return flagError(err)
-			}
-			if err := noTwice(args[0], again.previous, again.before, warm); err != nil {
-				return err
-			}
-			var there *remote
-			if far.server != "" {
-				if warm != "" || again.previous != "" {
-					return usageError{errors.New("--warm and --previous work here alone: leave them or --server out")}
-				}
-				var err error
-				if there, err = far.connect(); err != nil {
-					return err
-				}
-			}
-			inst, err := readInstance(args[0])
-			if err != nil {
-				return err
-			}
-			if there != nil {
-				return solveRemotely(c.Context(), there, inst, opt, out, quiet, ndjson)
-			}
-			req, err := again.request()
-			if err != nil {
-				return err
-			}
-			var prices *hare.Certificate
-			if warm != "" {
-				before, err := readResult(warm)
-				if err != nil {
-					return err
-				}
-				if prices = before.Certificate; prices == nil {
-					return usageError{fmt.Errorf("--warm %s: there is no certificate in it: keep one with --detail jobs or lanes",
-						warm)}
-				}
-			}
-			return solveAndPrint(c.Context(), inst, req, opt, prices, out, again.rest, quiet, ndjson)
-		},
+		RunE: func(c *cobra.Command, args []string) error { return sf.run(c.Context(), args[0]) },
 	}
 	f := c.Flags()
-	f.StringVarP(&out, "output", "o", "", "write the result to this file (.gz, .zst compress)")
-	f.DurationVar(&opt.TimeLimit, "time-limit", 0,
+	f.StringVarP(&sf.out, "output", "o", "", "write the result to this file (.gz, .zst compress)")
+	f.DurationVar(&sf.opt.TimeLimit, "time-limit", 0,
 		"stop after this time, e.g. 2s; 0 means that only --work-limit applies")
-	f.Int64Var(&opt.WorkLimit, "work-limit", 0,
+	f.Int64Var(&sf.opt.WorkLimit, "work-limit", 0,
 		"stop after this much work; 0 means a limit computed from the instance's size")
-	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap,
+	f.Float64Var(&sf.opt.Gap, "gap", solver.DefaultGap,
 		"stop when the plan is proved to be within this fraction of the best, e.g. 0.05 for 5 %")
 	fraction(c, "gap")
-	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
-	f.StringVar(&opt.Bound, "bound", hare.MethodPrice, "bound: price, critical_path, machine, queyranne, paper")
-	f.StringVar(&opt.Order, "order", "", "order of the first schedule (default: that of --bound)")
-	f.StringVar(&opt.Assign, "assign", "insertion", "assignment: insertion, earliest_finish, earliest_available")
-	f.StringVar(&opt.Objective, "objective", "",
+	f.Int64Var(&sf.opt.Seed, "seed", 1, "seed of the search")
+	f.StringVar(&sf.opt.Bound, "bound", hare.MethodPrice, "bound: price, critical_path, machine, queyranne, paper")
+	f.StringVar(&sf.opt.Order, "order", "", "order of the first schedule (default: that of --bound)")
+	f.StringVar(&sf.opt.Assign, "assign", "insertion", "assignment: insertion, earliest_finish, earliest_available")
+	f.StringVar(&sf.opt.Objective, "objective", "",
 		"in place of the instance's objective: weighted_jct, jct_and_tardiness, makespan")
-	f.StringVar(&opt.Method, "method", "",
+	f.StringVar(&sf.opt.Method, "method", "",
 		"what makes the plan in place of the search: a policy, such as srtf (default: the search)")
-	f.StringVar(&opt.Detail, "detail", "lanes", "how much to print: none, jobs, lanes, tasks")
-	f.StringVar(&warm, "warm", "", "start from the prices of this result, for the same or a similar instance")
-	again.add(c)
-	f.BoolVarP(&quiet, "quiet", "q", false, "print no progress line and no table")
-	f.BoolVar(&ndjson, "ndjson", false, "write the result with one lane a line")
-	far.add(c)
+	f.StringVar(&sf.opt.Detail, "detail", "lanes", "how much to print: none, jobs, lanes, tasks")
+	f.StringVar(&sf.warm, "warm", "", "start from the prices of this result, for the same or a similar instance")
+	sf.again.add(c)
+	f.BoolVarP(&sf.quiet, "quiet", "q", false, "print no progress line and no table")
+	f.BoolVar(&sf.ndjson, "ndjson", false, "write the result with one lane a line")
+	sf.far.add(c)
 	choices(c, "bound", relax.Methods()...)
 	choices(c, "order", append(relax.Methods(), "wspt", "arrival")...)
 	choices(c, "assign", "insertion", "earliest_finish", "earliest_available")
@@ -137,18 +101,57 @@ beside the same bound: how far is what another scheduler does from the best?`,
 	return c
 }
 
-func choices(c *cobra.Command, flag string, values ...string) {
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+func (sf *solveFlags) run(ctx context.Context, name string) error {
+	sf.opt = solver.Defaults(sf.opt)
+	if err := solver.CheckOptions(sf.opt); err != nil {
+		return flagError(err)
+	}
+	if err := noTwice(name, sf.again.previous, sf.again.before, sf.warm); err != nil {
+		return err
+	}
+	var there *remote
+	if sf.far.server != "" {
+		if sf.warm != "" || sf.again.previous != "" {
+			return usageError{errors.New("--warm and --previous do not work with --server: leave them or --server out")}
+		}
+		var err error
+		if there, err = sf.far.connect(); err != nil {
+			return err
+		}
+	}
+	inst, err := readInstance(name)
+	if err != nil {
+		return err
+	}
+	if there != nil {
+		return solveRemotely(ctx, there, inst, sf.opt, sf.out, sf.quiet, sf.ndjson)
+	}
+	req, err := sf.again.request()
+	if err != nil {
+		return err
+	}
+	var prices *hare.Certificate
+	if sf.warm != "" {
+		before, err := readResult(sf.warm)
+		if err != nil {
+			return err
+		}
+		if prices = before.Certificate; prices == nil {
+			return usageError{fmt.Errorf("--warm %s: there is no certificate in it: keep one with --detail jobs or lanes",
+				sf.warm)}
+		}
+	}
+	return sf.solve(ctx, inst, req, prices)
 }
 
-func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanRequest, opt hare.Options,
-	warm *hare.Certificate, out, rest string, quiet, ndjson bool) error {
-	engine, closeEngine := startEngine(!quiet && (relax.UsesEngine(opt.Bound) || relax.UsesEngine(opt.Order)))
+// solve solves or replans here, and prints the result.
+func (sf *solveFlags) solve(ctx context.Context, inst *hare.Instance, req *hare.ReplanRequest,
+	warm *hare.Certificate) error {
+	cfg, closeEngine := startEngine(!sf.quiet && (relax.UsesEngine(sf.opt.Bound) || relax.UsesEngine(sf.opt.Order)))
 	defer closeEngine()
-	live := newProgressLine(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
-	cfg := engine
+	live := newProgressLine(os.Stderr, !sf.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	cfg.Progress, cfg.WarmPrices = live.event, warm
-	res, err := solveOrReplan(ctx, inst, req, opt, cfg)
+	res, err := solveOrReplan(ctx, inst, req, sf.opt, cfg)
 	live.end()
 	if bad := (*hare.InvalidError)(nil); errors.As(err, &bad) && strings.HasPrefix(bad.Pointer, "/options/") {
 		return flagError(err)
@@ -158,18 +161,22 @@ func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanReq
 	}
 	if res.Replan != nil {
 		inst = res.Replan.Rest
-		if rest != "" {
-			if err := writeOut(rest, func(w io.Writer) error { return wire.EncodeInstance(w, inst) }); err != nil {
+		if sf.again.rest != "" {
+			if err := writeOut(sf.again.rest, func(w io.Writer) error { return wire.EncodeInstance(w, inst) }); err != nil {
 				return err
 			}
 		}
 	}
-	return deliver(inst, res, out, quiet, func(w io.Writer) error {
-		if ndjson {
+	return deliver(inst, res, sf.out, sf.quiet, func(w io.Writer) error {
+		if sf.ndjson {
 			return wire.EncodeResultLines(w, res)
 		}
 		return wire.EncodeResult(w, res)
 	})
+}
+
+func choices(c *cobra.Command, flag string, values ...string) {
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // deliver writes a result to its file and prints its table.
@@ -233,10 +240,15 @@ func openEngine() (cfg solver.Config, why string, stop func()) {
 	return cfg, why, func() { _ = pool.Close() }
 }
 
+// boundFlags are the flags of hare bound.
+type boundFlags struct {
+	method, out string
+	expected    bool
+	limit       time.Duration
+}
+
 func boundCommand() *cobra.Command {
-	var method, out string
-	var expected bool
-	var limit time.Duration
+	var bf boundFlags
 	c := &cobra.Command{
 		Use:   "bound INSTANCE",
 		Short: "Compute a lower bound on the objective of an instance",
@@ -246,56 +258,57 @@ machine have certificates. The figure of queyranne is printed but not certified;
 figure of paper, the relaxation as printed in the paper, proves nothing.
 
 With --expected the bound is on the mean cost over what the durations of the jobs may
-be, for every policy, even one that knows them in advance. It is no gap of a plan, and
+be, for every policy, even one that knows them in advance. It is not the bound of a plan, and
 has no certificate.`,
 		Example: `  hare bound instance.json --method price
   hare bound uncertain.json --expected
   hare bound instance.json --method machine -o certificate.json`,
 		Args: exactly(1, "one instance file"),
-		RunE: func(c *cobra.Command, args []string) error {
-			inst, err := readInstance(args[0])
-			if err != nil {
-				return err
-			}
-			engine, closeEngine := startEngine(relax.UsesEngine(method))
-			defer closeEngine()
-			ctx := c.Context()
-			if limit > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, limit)
-				defer cancel()
-			}
-			if expected && method != hare.MethodPrice {
-				return usageError{fmt.Errorf("--expected goes with --method %s", hare.MethodPrice)}
-			}
-			var rel *hare.Relaxation
-			if expected {
-				rel, err = solver.BoundExpected(ctx, inst, engine)
-			} else {
-				rel, err = solver.Bound(ctx, inst, method, engine)
-			}
-			var never *solver.InfeasibleError
-			var invalid *hare.InvalidError
-			switch {
-			case errors.As(err, &never):
-				printReasons(hare.TerminationInfeasible, never.Reasons)
-				return errNo
-			case errors.As(err, &invalid) && invalid.Pointer == "/method":
-				return usageError{fmt.Errorf("--method: %s", invalid.Detail)}
-			case err != nil:
-				return usageError{err}
-			}
-			return writeOut(out, func(w io.Writer) error { return writeBound(w, rel, expected, inst.Uncertain()) })
-		},
+		RunE: func(c *cobra.Command, args []string) error { return bf.run(c.Context(), args[0]) },
 	}
-	c.Flags().StringVar(&method, "method", hare.MethodPrice, "price, critical_path, machine, queyranne, paper")
-	c.Flags().StringVarP(&out, "output", "o", "", "write to this file")
-	c.Flags().BoolVar(&expected, "expected", false, "bound the mean cost over the durations of jobs")
-	c.Flags().DurationVar(&limit, "time-limit", 0,
+	c.Flags().StringVar(&bf.method, "method", hare.MethodPrice, "price, critical_path, machine, queyranne, paper")
+	c.Flags().StringVarP(&bf.out, "output", "o", "", "write to this file")
+	c.Flags().BoolVar(&bf.expected, "expected", false, "bound the mean cost over the durations of jobs")
+	c.Flags().DurationVar(&bf.limit, "time-limit", 0,
 		"stop after this time with the best bound so far; 0 means when it is done")
 	choices(c, "method", relax.Methods()...)
 	outputs(c, outputData, "output")
 	return c
+}
+
+func (bf *boundFlags) run(ctx context.Context, name string) error {
+	inst, err := readInstance(name)
+	if err != nil {
+		return err
+	}
+	engine, closeEngine := startEngine(relax.UsesEngine(bf.method))
+	defer closeEngine()
+	if bf.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, bf.limit)
+		defer cancel()
+	}
+	if bf.expected && bf.method != hare.MethodPrice {
+		return usageError{fmt.Errorf("--expected goes with --method %s", hare.MethodPrice)}
+	}
+	var rel *hare.Relaxation
+	if bf.expected {
+		rel, err = solver.BoundExpected(ctx, inst, engine)
+	} else {
+		rel, err = solver.Bound(ctx, inst, bf.method, engine)
+	}
+	var never *solver.InfeasibleError
+	var invalid *hare.InvalidError
+	switch {
+	case errors.As(err, &never):
+		printReasons(hare.TerminationInfeasible, never.Reasons)
+		return errNo
+	case errors.As(err, &invalid) && invalid.Pointer == "/method":
+		return usageError{fmt.Errorf("--method: %s", invalid.Detail)}
+	case err != nil:
+		return usageError{err}
+	}
+	return writeOut(bf.out, func(w io.Writer) error { return writeBound(w, rel, bf.expected, inst.Uncertain()) })
 }
 
 // writeBound prints {method, bound, certified, certificate}, and says whether the bound is for the
