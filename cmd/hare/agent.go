@@ -21,12 +21,17 @@ import (
 	"github.com/hare-sched/hare/executor/runner"
 )
 
+// agentFlags are the flags of hare agent.
+type agentFlags struct {
+	far                     remoteFlags
+	cfg                     executor.Config
+	devices, library, runAs string
+	modelGiB                float64
+	labels                  []string
+}
+
 func agentCommand() *cobra.Command {
-	var far remoteFlags
-	var cfg executor.Config
-	var devices, library, runAs string
-	var modelGiB float64
-	var labels []string
+	var af agentFlags
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Run jobs of a managed cluster on this machine",
@@ -55,96 +60,98 @@ The agent never changes a setting of a GPU.`,
   hare agent --server https://hare.example --api-key-file agent.key --cluster lab
   hare agent --cluster lab --directory /var/lib/hare-agent --run-as hare-jobs`,
 		Args: exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := far.connect()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			if err := hideKey(); err != nil {
-				return err
-			}
-			if cfg.RunAs, err = taskUser(runAs); err != nil {
-				return err
-			}
-			// A server that is down is waited for, and one whose certificate is not trusted will not mend by itself.
-			if _, err := r.once.Version(c.Context()); err != nil && tlsAdvice(err) != "" {
-				return remoteError(r, "", err)
-			}
-			if cfg.Cluster == "" {
-				return usageError{errors.New("--cluster is missing: the cluster to take part in, such as lab; it is made " +
-					"where there is none")}
-			}
-			cfg.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-			if cfg.RunAs == nil && os.Geteuid() == 0 {
-				cfg.Logger.Warn("jobs run as root, and can do to this machine and its agent what they like: give --run-as")
-			}
-			self, err := os.Executable()
-			if err != nil {
-				return err
-			}
-			if devices != "" {
-				cfg.Devices, err = device.Parse(devices)
-			} else {
-				cfg.Devices, err = nvml.Open(c.Context(), []string{self, watchGPUs, library},
-					runner.Environment(), cfg.Logger)
-			}
-			if err != nil {
-				return usageError{fmt.Errorf("--devices: %w", err)}
-			}
-			if cfg.Labels, err = labelMap(labels); err != nil {
-				return err
-			}
-			if err := nameAgent(&cfg); err != nil {
-				return err
-			}
-			// The agent tries again by itself, because its lease counts from when it asked.
-			cfg.Server, cfg.Version, cfg.Runner = r.once, version, []string{self, runTask}
-			cfg.RoundRunner, cfg.PoolRunner = []string{self, runRounds}, []string{self, runPool}
-			cfg.ModelBytes = int64(modelGiB * (1 << 30))
-			if cfg.CopyEvery == 0 {
-				cfg.CopyEvery = -1
-			}
-			err = executor.Run(c.Context(), cfg)
-			if errors.As(err, new(*client.Problem)) {
-				return remoteError(r, "", err)
-			}
-			return err
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return af.run(c) },
 	}
-	far.add(c)
-	far.setDefault(c)
+	af.far.add(c)
+	af.far.setDefault(c)
 	f := c.Flags()
-	f.StringVar(&cfg.Cluster, "cluster", os.Getenv("HARE_CLUSTER"), "the cluster to take part in (default: the "+
+	f.StringVar(&af.cfg.Cluster, "cluster", os.Getenv("HARE_CLUSTER"), "the cluster to take part in (default: the "+
 		"environment variable HARE_CLUSTER)")
 	f.Lookup("cluster").DefValue = ""
-	f.StringVar(&cfg.Name, "name", "", "name of this node (default: the name of the machine)")
-	f.StringVar(&cfg.Address, "address", "", "address by which other nodes reach this one, for MASTER_ADDR (default: "+
-		"the one that the server sees)")
-	f.StringVar(&devices, "devices", "", "TYPE=NUMBER,… pretends GPUs, cpu=NUMBER works on cores (default: the GPUs "+
+	f.StringVar(&af.cfg.Name, "name", "", "name of this node (default: the name of the machine)")
+	f.StringVar(&af.cfg.Address, "address", "", "address by which other nodes reach this one, for MASTER_ADDR "+
+		"(default: the one that the server sees)")
+	f.StringVar(&af.devices, "devices", "", "TYPE=NUMBER,… pretends GPUs, cpu=NUMBER works on cores (default: the GPUs "+
 		"that the driver lists)")
-	f.StringVar(&library, "nvml", "", "path of NVIDIA's library NVML (default: the one of the system)")
-	f.StringVar(&cfg.Directory, "directory", "", "where the agent keeps state, jobs and checkpoints (default: "+
+	f.StringVar(&af.library, "nvml", "", "path of NVIDIA's library NVML (default: the one of the system)")
+	f.StringVar(&af.cfg.Directory, "directory", "", "where the agent keeps state, jobs and checkpoints (default: "+
 		"hare-agent/CLUSTER/NAME in the user's state directory)")
-	f.Float64Var(&cfg.Speed, "speed", 1, "how many times faster than they say jobs are played on pretended GPUs")
-	f.StringSliceVar(&labels, "label", nil, "label of the node, NAME=VALUE; may be given again")
-	f.StringSliceVar(&cfg.PassEnv, "pass-env", nil, "variables of the agent's environment that jobs get, too")
-	f.StringSliceVar(&cfg.Python, "python", []string{"python3"}, "interpreter of round jobs, which finds the package "+
-		"hare-worker")
-	f.Float64Var(&modelGiB, "model-memory", 0, "GiB of each GPU for the parameters of relaxed round jobs and what their "+
-		"optimisers remember, without what tasks need while they compute (default: no limit)")
-	f.DurationVar(&cfg.CopyEvery, "copy-every", 5*time.Second, "how often at most the checkpoint of a round job that "+
-		"nodes do not share goes to the server; 0 means never")
-	f.StringVar(&runAs, "run-as", "", "user of the jobs, USER or USER:GROUP; the agent is root then (default: the user "+
-		"of the agent)")
-	f.DurationVar(&cfg.KeepCheckpoints, "keep-checkpoints", 24*time.Hour, "how long the checkpoints of a job that has "+
-		"ended stay on the node, but for those in a --checkpoint-dir; 0 removes them at once")
-	f.DurationVar(&cfg.NodePatience, "node-patience", 2*time.Minute, "how long a node of a rigid or gang "+
+	f.Float64Var(&af.cfg.Speed, "speed", 1, "how many times faster than they say jobs are played on pretended GPUs")
+	f.StringSliceVar(&af.labels, "label", nil, "label of the node, NAME=VALUE; may be given again")
+	f.StringSliceVar(&af.cfg.PassEnv, "pass-env", nil, "variables of the agent's environment that jobs get, too")
+	f.StringSliceVar(&af.cfg.Python, "python", []string{"python3"}, "interpreter of round jobs, which finds the "+
+		"package hare-worker")
+	f.Float64Var(&af.modelGiB, "model-memory", 0, "GiB of each GPU for the parameters of relaxed round jobs and what "+
+		"their optimisers remember, without what tasks need while they compute (default: no limit)")
+	f.DurationVar(&af.cfg.CopyEvery, "copy-every", 5*time.Second, "how often at most the checkpoint of a round job "+
+		"that nodes do not share goes to the server; 0 means never")
+	f.StringVar(&af.runAs, "run-as", "", "user of the jobs, USER or USER:GROUP; the agent is root then (default: the "+
+		"user of the agent)")
+	f.DurationVar(&af.cfg.KeepCheckpoints, "keep-checkpoints", 24*time.Hour, "how long the checkpoints of a job that "+
+		"has ended stay on the node, but for those in a --checkpoint-dir; 0 removes them at once")
+	f.DurationVar(&af.cfg.NodePatience, "node-patience", 2*time.Minute, "how long a node of a rigid or gang "+
 		"round job may be out of reach of the one that holds the parameters before the attempt ends (relaxed jobs: always "+
 		"two minutes)")
 	_ = c.MarkFlagDirname("directory") // cannot fail: the flag exists
 	positive(c, "node-patience", "speed", "model-memory")
 	return c
+}
+
+func (af *agentFlags) run(c *cobra.Command) error {
+	r, err := af.far.connect()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := hideKey(); err != nil {
+		return err
+	}
+	if af.cfg.RunAs, err = taskUser(af.runAs); err != nil {
+		return err
+	}
+	// A server that is down is waited for, and one whose certificate is not trusted will not mend by itself.
+	if _, err := r.once.Version(c.Context()); err != nil && tlsAdvice(err) != "" {
+		return remoteError(r, "", err)
+	}
+	if af.cfg.Cluster == "" {
+		return usageError{errors.New("--cluster is missing: the cluster to take part in, such as lab; it is made " +
+			"where there is none")}
+	}
+	af.cfg.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	if af.cfg.RunAs == nil && os.Geteuid() == 0 {
+		af.cfg.Logger.Warn("jobs run as root, and can do to this machine and its agent what they like: give --run-as")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if af.devices != "" {
+		af.cfg.Devices, err = device.Parse(af.devices)
+	} else {
+		af.cfg.Devices, err = nvml.Open(c.Context(), []string{self, watchGPUs, af.library},
+			runner.Environment(), af.cfg.Logger)
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("--devices: %w", err)}
+	}
+	if af.cfg.Labels, err = labelMap(af.labels); err != nil {
+		return err
+	}
+	if err := nameAgent(&af.cfg); err != nil {
+		return err
+	}
+	// The agent tries again by itself, because its lease counts from when it asked.
+	af.cfg.Server, af.cfg.Version, af.cfg.Runner = r.once, version, []string{self, runTask}
+	af.cfg.RoundRunner, af.cfg.PoolRunner = []string{self, runRounds}, []string{self, runPool}
+	af.cfg.ModelBytes = int64(af.modelGiB * (1 << 30))
+	if af.cfg.CopyEvery == 0 {
+		af.cfg.CopyEvery = -1
+	}
+	err = executor.Run(c.Context(), af.cfg)
+	if errors.As(err, new(*client.Problem)) {
+		return remoteError(r, "", err)
+	}
+	return err
 }
 
 // hideKey takes the key of the agent out of reach of the jobs: no process inherits it, and none but root's can read it

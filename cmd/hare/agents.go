@@ -15,9 +15,14 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
+// agentsFlags are the flags of hare agents.
+type agentsFlags struct {
+	clusterFlags
+	once bool
+}
+
 func agentsCommand() *cobra.Command {
-	var cf clusterFlags
-	var once bool
+	var af agentsFlags
 	c := &cobra.Command{
 		Use:   "agents",
 		Short: "Show the nodes of a managed cluster, their GPUs and what runs there",
@@ -30,33 +35,35 @@ has shown a fault, and gets nothing until its agent says that it is well.`,
 		Example: `  hare agents
   hare agents --cluster lab --json`,
 		Args: exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx := c.Context()
-			r, err := cf.open(ctx)
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			if cf.json {
-				all, err := r.Agents(ctx, cf.cluster)
-				if err != nil {
-					return cf.clusterError(r, err)
-				}
-				return printDocument(c.OutOrStdout(), clusterdoc.AgentList{Agents: all})
-			}
-			err = showLive(ctx, c.OutOrStdout(), once, func(int) (string, bool, error) {
-				all, err := r.Agents(ctx, cf.cluster)
-				return clustertext.Agents(all), false, err
-			})
-			if err != nil && ctx.Err() == nil {
-				err = cf.clusterError(r, err)
-			}
-			return err
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return af.run(c) },
 	}
-	cf.addCluster(c)
-	c.Flags().BoolVar(&once, "once", false, "print once, also on a terminal")
+	af.addCluster(c)
+	c.Flags().BoolVar(&af.once, "once", false, "print once, also on a terminal")
 	return c
+}
+
+func (af *agentsFlags) run(c *cobra.Command) error {
+	ctx := c.Context()
+	r, err := af.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if af.json {
+		all, err := r.Agents(ctx, af.cluster)
+		if err != nil {
+			return af.clusterError(r, err)
+		}
+		return printDocument(c.OutOrStdout(), clusterdoc.AgentList{Agents: all})
+	}
+	err = showLive(ctx, c.OutOrStdout(), af.once, func(int) (string, bool, error) {
+		all, err := r.Agents(ctx, af.cluster)
+		return clustertext.Agents(all), false, err
+	})
+	if err != nil && ctx.Err() == nil {
+		err = af.clusterError(r, err)
+	}
+	return err
 }
 
 func drainCommand() *cobra.Command {
@@ -140,7 +147,8 @@ func (cf *clusterFlags) printAgent(c *cobra.Command, r *remote, node string, all
 		}
 		var no *client.Problem
 		if errors.As(err, &no) && no.Code == "no_such_agent" {
-			return usageError{fmt.Errorf("cluster %s has no node %s: hare agents lists the nodes", cf.cluster, words.Plain(node))}
+			return usageError{fmt.Errorf("cluster %s has no node %s: hare agents lists the nodes", cf.cluster,
+				words.Plain(node))}
 		}
 		return cf.clusterError(r, err)
 	}

@@ -15,9 +15,14 @@ import (
 	"github.com/hare-sched/hare/history/pseudonym"
 )
 
+// anonymiseFlags are the flags of hare anonymise.
+type anonymiseFlags struct {
+	folder string
+}
+
 // anonymiseCommand replaces the names in texts.
 func anonymiseCommand() *cobra.Command {
-	var folder string
+	var af anonymiseFlags
 	c := &cobra.Command{
 		Use:   "anonymise FILE... -o FOLDER",
 		Short: "Replace users, jobs, nodes and other names in texts of a cluster by invented ones",
@@ -33,54 +38,56 @@ invented one in all files that are given together: give the files of one case at
 for names. Look at what was written before you send it.`,
 		Example: `  hare anonymise jobs.txt nodes.txt squeue.json -o case
   hare import slurm case/* -o week.json`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 || folder == "" {
-				return usageError{errors.New("anonymise takes files and a folder for the copies: hare anonymise FILE... -o " +
-					"FOLDER")}
-			}
-			texts := make([]pseudonym.Text, len(args))
-			for i, name := range args {
-				if slices.Contains(args[:i], name) {
-					return usageError{fmt.Errorf("%s is given twice", name)}
-				}
-				f, err := openIn(name)
-				if err != nil {
-					return err
-				}
-				body, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-				_ = f.Close()
-				if err != nil {
-					return err
-				}
-				if len(body) > maxFileBytes {
-					return usageError{fmt.Errorf("%s has more than %d MiB: give a shorter time", name, maxFileBytes>>20)}
-				}
-				texts[i] = pseudonym.Text{Name: name, Body: body}
-			}
-			copies, names, err := pseudonym.Rename(texts)
-			if err != nil {
-				return usageError{err}
-			}
-			files := make([]outFile, len(copies))
-			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for i, body := range copies {
-				name := fmt.Sprintf("%0*d%s", len(fmt.Sprint(len(copies))), i+1, ending(args[i], body))
-				files[i] = outFile{name, func(w io.Writer) error { _, err := w.Write(body); return err }}
-				fmt.Fprintf(t, "%s\t%s\n", filepath.Join(folder, name), args[i])
-			}
-			if err := writeAll(folder, files); err != nil {
-				return err
-			}
-			if err := t.Flush(); err != nil {
-				return err
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%d names replaced\n", len(names))
-			return nil
-		},
+		RunE: func(c *cobra.Command, args []string) error { return af.run(c, args) },
 	}
-	c.Flags().StringVarP(&folder, "output", "o", "", "write the copies into this folder")
+	c.Flags().StringVarP(&af.folder, "output", "o", "", "write the copies into this folder")
 	outputs(c, outputFolder, "output")
 	return c
+}
+
+func (af *anonymiseFlags) run(c *cobra.Command, args []string) error {
+	if len(args) == 0 || af.folder == "" {
+		return usageError{errors.New("anonymise takes files and a folder for the copies: hare anonymise FILE... -o " +
+			"FOLDER")}
+	}
+	texts := make([]pseudonym.Text, len(args))
+	for i, name := range args {
+		if slices.Contains(args[:i], name) {
+			return usageError{fmt.Errorf("%s is given twice", name)}
+		}
+		f, err := openIn(name)
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+		_ = f.Close()
+		if err != nil {
+			return err
+		}
+		if len(body) > maxFileBytes {
+			return usageError{fmt.Errorf("%s has more than %d MiB: give a shorter time", name, maxFileBytes>>20)}
+		}
+		texts[i] = pseudonym.Text{Name: name, Body: body}
+	}
+	copies, names, err := pseudonym.Rename(texts)
+	if err != nil {
+		return usageError{err}
+	}
+	files := make([]outFile, len(copies))
+	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for i, body := range copies {
+		name := fmt.Sprintf("%0*d%s", len(fmt.Sprint(len(copies))), i+1, ending(args[i], body))
+		files[i] = outFile{name, func(w io.Writer) error { _, err := w.Write(body); return err }}
+		fmt.Fprintf(t, "%s\t%s\n", filepath.Join(af.folder, name), args[i])
+	}
+	if err := writeAll(af.folder, files); err != nil {
+		return err
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%d names replaced\n", len(names))
+	return nil
 }
 
 // ending is the end of the name of a copy: that of the file, if it says nothing but the form.

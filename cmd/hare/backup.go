@@ -87,49 +87,67 @@ Exit codes: 0 nothing was lost, 1 something was lost, 2 nothing could be saved.`
 			"serve --data-dir /var/lib/hare-new",
 		Args:              exactly(2, "a data directory or backup and a new data directory"),
 		ValidArgsFunction: directories(0, 1),
-		RunE: func(c *cobra.Command, args []string) error {
-			rep, err := sqlite.Salvage(c.Context(), args[0], args[1])
-			if err != nil {
-				return usageError{fmt.Errorf("repair of %s: %w", args[0], err)}
-			}
-			for _, what := range rep.Files {
-				_, _ = fmt.Fprintln(c.OutOrStdout(), what)
-			}
-			lost, events := 0, int64(0)
-			for _, s := range rep.Sessions {
-				if !store.IsJournal(s.ID) {
-					events += s.Last
-				}
-				if s.Damage == nil {
-					continue
-				}
-				lost++
-				was := "an unknown number"
-				if s.Was > 0 {
-					was = fmt.Sprint(s.Was)
-				}
-				_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: kept %s of %s: %v\n", s.ID, words.Count(s.Last, "event"), was, s.Damage)
-			}
-			kept := len(rep.Solves)
-			for _, s := range rep.Solves {
-				if s.Damage != nil {
-					lost, kept = lost+1, kept-1
-					_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: left out: %v\n", s.ID, s.Damage)
-				}
-			}
-			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %s, %s, %d of them with losses", args[1],
-				words.Count(len(rep.Sessions), "session"), words.Count(len(rep.Solves), "solve"), lost)
-			if len(rep.Files) > 0 {
-				_, _ = fmt.Fprintf(c.OutOrStdout(), "; saved %s and %s of what could be read, and the newest "+
-					"changes may be missing", words.Count(events, "event"), words.Count(kept, "solve"))
-			}
-			_, _ = fmt.Fprintln(c.OutOrStdout())
-			if lost > 0 || len(rep.Files) > 0 {
-				return errNo
-			}
-			return nil
-		},
+		RunE:              func(c *cobra.Command, args []string) error { return repair(c, args[0], args[1]) },
 	}
+}
+
+// repair copies what is intact from a data directory or backup into a new directory.
+func repair(c *cobra.Command, from, to string) error {
+	rep, err := sqlite.Salvage(c.Context(), from, to)
+	if err != nil {
+		return usageError{fmt.Errorf("repair of %s: %w", from, err)}
+	}
+	out := c.OutOrStdout()
+	for _, what := range rep.Files {
+		_, _ = fmt.Fprintln(out, what)
+	}
+	sessions, solves, events, kept := 0, 0, int64(0), len(rep.Solves) // sessions and solves count those with losses
+	for _, s := range rep.Sessions {
+		if !store.IsJournal(s.ID) {
+			events += s.Last
+		}
+		if s.Damage == nil {
+			continue
+		}
+		sessions++
+		was := "an unknown number"
+		if s.Was > 0 {
+			was = fmt.Sprint(s.Was)
+		}
+		_, _ = fmt.Fprintf(out, "%s: kept %s of %s: %v\n", s.ID, words.Count(s.Last, "event"), was, s.Damage)
+	}
+	for _, s := range rep.Solves {
+		if s.Damage != nil {
+			solves, kept = solves+1, kept-1
+			_, _ = fmt.Fprintf(out, "%s: left out: %v\n", s.ID, s.Damage)
+		}
+	}
+	_, _ = fmt.Fprintf(out, "%s: %s, %s; %s", to, words.Count(len(rep.Sessions), "session"),
+		words.Count(len(rep.Solves), "solve"), losses(sessions, solves))
+	if len(rep.Files) > 0 {
+		_, _ = fmt.Fprintf(out, "; saved %s and %s of what could be read, and the newest changes may be missing",
+			words.Count(events, "event"), words.Count(kept, "solve"))
+	}
+	_, _ = fmt.Fprintln(out)
+	if sessions+solves > 0 || len(rep.Files) > 0 {
+		return errNo
+	}
+	return nil
+}
+
+// losses says how many sessions and solves lost something.
+func losses(sessions, solves int) string {
+	var parts []string
+	if sessions > 0 {
+		parts = append(parts, words.Count(sessions, "session"))
+	}
+	if solves > 0 {
+		parts = append(parts, words.Count(solves, "solve"))
+	}
+	if len(parts) == 0 {
+		return "no losses"
+	}
+	return "losses in " + strings.Join(parts, " and ")
 }
 
 // directories completes the named ones of two arguments with directories, the other

@@ -10,9 +10,14 @@ import (
 	"github.com/hare-sched/hare/bench"
 )
 
+// placementFlags are the flags of hare bench placement.
+type placementFlags struct {
+	cfg   bench.PlacementConfig
+	quiet bool
+}
+
 func benchPlacementCommand() *cobra.Command {
-	var cfg bench.PlacementConfig
-	var quiet bool
+	var pf placementFlags
 	c := &cobra.Command{
 		Use:   "placement",
 		Short: "Compare sampled placements of jobs with the best ones",
@@ -24,30 +29,32 @@ how the placement works.`,
 		Example: `  hare bench placement
   hare bench placement --problems 5 --draws 64`,
 		Args: exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if cfg.Problems < 2 || cfg.Problems > 10_000 {
-				return usageError{errors.New("--problems must be from 2 to 10000")}
-			}
-			for _, n := range cfg.Draws {
-				if n < 1 || n > 1<<20 {
-					return usageError{errors.New("--draws must be from 1 to 1048576")}
-				}
-			}
-			live := newProgressLine(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
-			defer live.end()
-			cfg.Progress = func(done, total int) { live.text("%d of %d problems", done, total) }
-			r, err := bench.Placement(c.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			live.end()
-			return r.Markdown(c.OutOrStdout())
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return pf.run(c) },
 	}
 	f := c.Flags()
-	f.IntVar(&cfg.Problems, "problems", 30, "number of small problems")
-	f.IntSliceVar(&cfg.Draws, "draws", []int{1, 4, 16, 64, 256}, "numbers of categories that are drawn")
-	f.BoolVarP(&quiet, "quiet", "q", false, "print no progress line")
+	f.IntVar(&pf.cfg.Problems, "problems", 30, "number of small problems")
+	f.IntSliceVar(&pf.cfg.Draws, "draws", []int{1, 4, 16, 64, 256}, "numbers of categories that are drawn")
+	f.BoolVarP(&pf.quiet, "quiet", "q", false, "print no progress line")
 	positive(c, "problems")
 	return c
+}
+
+func (pf *placementFlags) run(c *cobra.Command) error {
+	if pf.cfg.Problems < 2 || pf.cfg.Problems > 10_000 {
+		return usageError{errors.New("--problems must be from 2 to 10000")}
+	}
+	for _, n := range pf.cfg.Draws {
+		if n < 1 || n > 1<<20 {
+			return usageError{errors.New("--draws must be from 1 to 1048576")}
+		}
+	}
+	live := newProgressLine(os.Stderr, !pf.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	defer live.end()
+	pf.cfg.Progress = func(done, total int) { live.text("%d of %d problems", done, total) }
+	r, err := bench.Placement(c.Context(), pf.cfg)
+	if err != nil {
+		return err
+	}
+	live.end()
+	return r.Markdown(c.OutOrStdout())
 }

@@ -9,9 +9,14 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
+// cancelFlags are the flags of hare cancel.
+type cancelFlags struct {
+	clusterFlags
+	wait bool
+}
+
 func cancelCommand() *cobra.Command {
-	var cf clusterFlags
-	var wait bool
+	var cf cancelFlags
 	c := &cobra.Command{
 		Use:   "cancel ID…",
 		Short: "End jobs of a managed cluster",
@@ -27,34 +32,36 @@ are gone. A job that has ended stays as it is.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			ctx := c.Context()
-			r, err := cf.open(ctx)
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			for _, id := range args {
-				job, err := r.CancelJob(ctx, cf.cluster, id)
-				if err == nil && wait {
-					job, err = cf.waitFor(ctx, r, id)
-				}
-				if err != nil {
-					if ctx.Err() != nil {
-						return err
-					}
-					return cf.jobError(r, id, err)
-				}
-				if err := cf.printJob(c, job); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		RunE: func(c *cobra.Command, args []string) error { return cf.run(c, args) },
 	}
 	cf.addCluster(c)
-	c.Flags().BoolVar(&wait, "wait", false, "wait until the processes of the jobs are gone")
+	c.Flags().BoolVar(&cf.wait, "wait", false, "wait until the processes of the jobs are gone")
 	return c
+}
+
+func (cf *cancelFlags) run(c *cobra.Command, args []string) error {
+	ctx := c.Context()
+	r, err := cf.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for _, id := range args {
+		job, err := r.CancelJob(ctx, cf.cluster, id)
+		if err == nil && cf.wait {
+			job, err = cf.waitFor(ctx, r, id)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			return cf.jobError(r, id, err)
+		}
+		if err := cf.printJob(c, job); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printJob prints in a line how a job stands.

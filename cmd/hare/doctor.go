@@ -31,8 +31,13 @@ type check struct {
 	ok                  bool
 }
 
+// doctorFlags are the flags of hare doctor.
+type doctorFlags struct {
+	listen, dataDir, cert, key string
+}
+
 func doctorCommand() *cobra.Command {
-	var listen, dataDir, cert, key string
+	var df doctorFlags
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what Hare needs on this machine, and name the remedy for what is missing",
@@ -44,47 +49,49 @@ are missing, and files that other users can read. Each problem is printed with i
 remedy. Doctor exits with 1 if it finds a problem.`,
 		Example: "  hare doctor\n  hare doctor --listen 127.0.0.1:9000 --data-dir /var/lib/hare",
 		Args:    exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			checks := []check{engineCheck(c.Context()), memoryCheck(), dirCheck(dataDir), sessionsCheck(c.Context(), dataDir),
-				keysCheck(dataDir), portCheck(listen), coreCheck()}
-			if k, ok := checkpointsCheck(dataDir); ok {
-				checks = append(checks, k)
-			}
-			if k, ok := openCheck(dataDir); ok {
-				checks = append(checks, k)
-			}
-			if cert != "" {
-				checks = append(checks, certificateCheck(cert, time.Now()))
-			}
-			if key != "" {
-				checks = append(checks, privateKeyCheck(key))
-			}
-			bad := false
-			for _, k := range checks {
-				mark := "ok  "
-				if !k.ok {
-					mark, bad = "FAIL", true
-				}
-				fmt.Fprintf(stdout, "%s  %-16s %s\n", mark, k.name, k.found)
-				if !k.ok {
-					fmt.Fprintf(stdout, "      remedy: %s\n", k.remedy)
-				}
-			}
-			if bad {
-				return errNo
-			}
-			return nil
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return df.run(c.Context()) },
 	}
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "the address that serve would use")
-	c.Flags().StringVar(&dataDir, "data-dir", os.TempDir(),
+	c.Flags().StringVar(&df.listen, "listen", "127.0.0.1:8080", "the address that serve would use")
+	c.Flags().StringVar(&df.dataDir, "data-dir", os.TempDir(),
 		"a directory that must be writable, and whose sessions are checked")
-	c.Flags().StringVar(&cert, "tls-cert", "", "check that this certificate, which serve would use, is valid for two "+
+	c.Flags().StringVar(&df.cert, "tls-cert", "", "check that this certificate, which serve would use, is valid for two "+
 		"more weeks")
-	c.Flags().StringVar(&key, "tls-key", "", "check that this private key, which serve would use, is closed to other "+
+	c.Flags().StringVar(&df.key, "tls-key", "", "check that this private key, which serve would use, is closed to other "+
 		"users of this machine")
 	_ = c.MarkFlagDirname("data-dir")
 	return c
+}
+
+func (df *doctorFlags) run(ctx context.Context) error {
+	checks := []check{engineCheck(ctx), memoryCheck(), dirCheck(df.dataDir), sessionsCheck(ctx, df.dataDir),
+		keysCheck(df.dataDir), portCheck(df.listen), coreCheck()}
+	if k, ok := checkpointsCheck(df.dataDir); ok {
+		checks = append(checks, k)
+	}
+	if k, ok := openCheck(df.dataDir); ok {
+		checks = append(checks, k)
+	}
+	if df.cert != "" {
+		checks = append(checks, certificateCheck(df.cert, time.Now()))
+	}
+	if df.key != "" {
+		checks = append(checks, privateKeyCheck(df.key))
+	}
+	bad := false
+	for _, k := range checks {
+		mark := "ok  "
+		if !k.ok {
+			mark, bad = "FAIL", true
+		}
+		fmt.Fprintf(stdout, "%s  %-16s %s\n", mark, k.name, k.found)
+		if !k.ok {
+			fmt.Fprintf(stdout, "      remedy: %s\n", k.remedy)
+		}
+	}
+	if bad {
+		return errNo
+	}
+	return nil
 }
 
 // engineCheck solves max x, x ≤ 3 in a worker.

@@ -105,7 +105,7 @@ func TestOperator(t *testing.T) {
 	s.stop(t)
 	for _, from := range []string{dir, at("bad")} {
 		to := filepath.Join(t.TempDir(), "new")
-		out := expect(t, exitNo, "2 sessions, 0 solves, 1 of them with losses", "repair", from, to)
+		out := expect(t, exitNo, "2 sessions, 0 solves; losses in 1 session", "repair", from, to)
 		var kept int64
 		if _, err := fmt.Sscanf(strings.TrimPrefix(out, a.id), ": kept %d events of", &kept); err != nil || kept < 100 ||
 			kept >= int64(a.total) {

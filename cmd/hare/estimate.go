@@ -17,9 +17,14 @@ import (
 	"github.com/hare-sched/hare/online/estimate"
 )
 
+// estimateFlags are the flags of hare estimate.
+type estimateFlags struct {
+	cfg  estimate.ForestConfig
+	fill fillFlags
+}
+
 func estimateCommand() *cobra.Command {
-	var cfg estimate.ForestConfig
-	var fill fillFlags
+	var ef estimateFlags
 	c := &cobra.Command{
 		Use:   "estimate HISTORY | estimate --history HISTORY JOBS",
 		Short: "Estimate how long jobs take from a history of past jobs, and say which rule predicts best",
@@ -48,41 +53,43 @@ are worth.`,
   hare estimate --history history.csv events.ndjson | hare online --cluster cluster.json
   hare simulate --policy rolling,srtf --instance estimated.json --sizes estimates`,
 		Args: exactly(1, "a CSV file, or with --history an instance or events; - is standard input"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if fill.history != "" {
-				fill.forest = cfg
-				return fill.run(args[0], exact(c.OutOrStdout()), c.ErrOrStderr())
-			}
-			for _, name := range []string{"output", "rule", "class-from-id", "overwrite"} {
-				if c.Flags().Changed(name) {
-					return usageError{fmt.Errorf("--%s is for filling in estimates: give the past jobs by --history",
-						name)}
-				}
-			}
-			jobs, err := openHistory(args[0])
-			if err != nil {
-				return err
-			}
-			scores, n, err := estimate.Compare(jobs, cfg)
-			if err != nil {
-				return usageError{fmt.Errorf("%s: no job ended before the last half of them arrived", args[0])}
-			}
-			return printScores(c.OutOrStdout(), scores, n)
-		},
+		RunE: func(c *cobra.Command, args []string) error { return ef.run(c, args) },
 	}
 	f := c.Flags()
-	f.StringVar(&fill.history, "history", "", "a CSV of past jobs, from which the estimates of JOBS are made")
-	f.StringVarP(&fill.out, "output", "o", "-", "write the jobs with estimates here")
-	f.StringVar(&fill.rule, "rule", "classes", "how to predict: best, "+strings.Join(ruleNames(), ", "))
-	f.StringVar(&fill.fromID, "class-from-id", "", "a regular expression with named groups, which give labels of a "+
+	f.StringVar(&ef.fill.history, "history", "", "a CSV of past jobs, from which the estimates of JOBS are made")
+	f.StringVarP(&ef.fill.out, "output", "o", "-", "write the jobs with estimates here")
+	f.StringVar(&ef.fill.rule, "rule", "classes", "how to predict: best, "+strings.Join(ruleNames(), ", "))
+	f.StringVar(&ef.fill.fromID, "class-from-id", "", "a regular expression with named groups, which give labels of a "+
 		"job's class from its id")
-	f.BoolVar(&fill.overwrite, "overwrite", false, "also replace the estimates that jobs carry")
-	f.IntVar(&cfg.Trees, "trees", 100, "trees of the random forest")
-	f.Uint64Var(&cfg.Seed, "seed", 0, "seed of the random forest")
+	f.BoolVar(&ef.fill.overwrite, "overwrite", false, "also replace the estimates that jobs carry")
+	f.IntVar(&ef.cfg.Trees, "trees", 100, "trees of the random forest")
+	f.Uint64Var(&ef.cfg.Seed, "seed", 0, "seed of the random forest")
 	choices(c, "rule", append(ruleNames(), "best")...)
 	outputs(c, outputFile, "output")
 	positive(c, "trees")
 	return c
+}
+
+func (ef *estimateFlags) run(c *cobra.Command, args []string) error {
+	if ef.fill.history != "" {
+		ef.fill.forest = ef.cfg
+		return ef.fill.run(args[0], exact(c.OutOrStdout()), c.ErrOrStderr())
+	}
+	for _, name := range []string{"output", "rule", "class-from-id", "overwrite"} {
+		if c.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--%s is for filling in estimates: give the past jobs by --history",
+				name)}
+		}
+	}
+	jobs, err := openHistory(args[0])
+	if err != nil {
+		return err
+	}
+	scores, n, err := estimate.Compare(jobs, ef.cfg)
+	if err != nil {
+		return usageError{fmt.Errorf("%s: no job ended before the last half of them arrived", args[0])}
+	}
+	return printScores(c.OutOrStdout(), scores, n)
 }
 
 // ruleNames are the names of the rules.

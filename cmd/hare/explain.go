@@ -60,7 +60,7 @@ the terms.`,
 		"or 10m")
 	f.DurationVar(&ef.limit, "time-limit", 0, "time limit of the search for changes; 0 means until all are tried")
 	f.BoolVar(&ef.json, "json", false, "print JSON, in the form of GET /v1/solves/{id}/jobs/{job}")
-	f.BoolVar(&ef.draw, "plot", false, "draw the timeline of the job and of the jobs that held the GPUs that it waited for")
+	f.BoolVar(&ef.draw, "plot", false, "draw the timeline of the job and of those that had the GPUs that it waited for")
 	f.StringVar(&ef.order, "sort", "share", "order of the list: share, stretch, wait, jct, start, end")
 	f.IntVar(&ef.list, "limit", 20, "greatest number of jobs in the list")
 	choices(c, "sort", "share", "stretch", "wait", "jct", "start", "end")

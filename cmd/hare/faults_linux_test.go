@@ -137,7 +137,7 @@ func TestReadOnlyDisk(t *testing.T) {
 				t.Error(out)
 			}
 			expect(t, exitDone, want, "backup", from, filepath.Join(t.TempDir(), "backup"))
-			expect(t, exitDone, "0 of them with losses", "repair", from, filepath.Join(t.TempDir(), "mended"))
+			expect(t, exitDone, "; no losses", "repair", from, filepath.Join(t.TempDir(), "mended"))
 			expect(t, exitUsage, "hare backup "+from+" FILE", "serve", "--listen", "127.0.0.1:0", "--data-dir", from)
 		})
 	}

@@ -85,8 +85,8 @@ GPUs, and with --switch a GPU is set up before another job. Equal seeds and opti
 	f.StringVar(&gf.cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like: gang or rigid, default rigid)")
 	f.StringVar(&gf.deadlines, "deadlines", "",
 		"SHARE:FACTOR gives this share of the jobs a deadline, FACTOR least times after the release, e.g. 0.5:2")
-	f.Float64Var(&gf.lateWeight, "late-weight", 3, "with --deadlines: the cost of a second after the deadline, times the "+
-		"weight of the job")
+	f.Float64Var(&gf.lateWeight, "late-weight", 3, "with --deadlines: the cost of a second after the deadline, times "+
+		"the weight of the job")
 	f.IntSliceVar(&gf.shapes, "shapes", nil,
 		"let each gang or rigid job run on these numbers of GPUs, e.g. 1,2,4,8: w times as many make it w^0.8 times as fast")
 	f.DurationVar(&gf.change, "reshape", 0,

@@ -292,77 +292,81 @@ that --now is what it is for.`,
 		`  hare import kai snapshot.zip --now -o now.json`},
 }
 
+// importHistoryFlags are the flags of the subcommands of import that read what happened on a cluster.
+type importHistoryFlags struct {
+	historyFlags
+	name, happened, report, out string
+}
+
 // importHistoryCommands returns the subcommands of import that read what happened on a cluster.
 func importHistoryCommands() (out []*cobra.Command) {
 	for _, s := range historySources {
-		var hf historyFlags
-		var name, happened, report string
+		var hf importHistoryFlags
 		c := &cobra.Command{Use: s.name + " FILE...", Short: s.short, Long: s.long, Example: s.example,
-			RunE: func(c *cobra.Command, args []string) error {
-				if os.Getenv("GOGC") == "" { // a year of a large cluster in half of the memory
-					defer debug.SetGCPercent(debug.SetGCPercent(25))
-				}
-				log, err := hf.fetch(c.Context(), s.name, args)
-				if err != nil {
-					return err
-				}
-				hf.cfg.Name = name
-				build := log.Build
-				if hf.now {
-					build = log.BuildNow
-				}
-				if hf.now && happened != "" {
-					return usageError{errors.New("--happened is for what happened: leave it out with --now")}
-				}
-				built, err := build(hf.cfg)
-				if nothing := (*history.NothingError)(nil); errors.As(err, &nothing) {
-					err = errors.Join(err, writeReport(report, nothing.Report))
-				}
-				if err != nil {
-					return usageError{err}
-				}
-				fmt.Fprint(stderr, built.Report)
-				if err := writeReport(report, built.Report); err != nil {
-					return err
-				}
-				if happened != "" {
-					err := writeOut(happened, func(w io.Writer) error { return wire.EncodeResult(w, built.Happened) })
-					if err != nil {
-						return err
-					}
-				}
-				out, err := c.Flags().GetString("output")
-				if err != nil {
-					return err
-				}
-				return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, built.Instance) })
-			}}
+			RunE: func(c *cobra.Command, args []string) error { return hf.run(c.Context(), s.name, args) }}
 		hf.add(c)
 		hf.addNow(c)
+		f := c.Flags()
 		switch s.name {
 		case "kube":
 			hf.addKube(c)
 		case "kai":
-			c.Flags().StringVar(&hf.typeLabel, "type-label", "", "label of nodes that names their GPU type (default: the "+
+			f.StringVar(&hf.typeLabel, "type-label", "", "label of nodes that names their GPU type (default: the "+
 				"first of "+strings.Join(history.TypeLabels, ", ")+")")
 		case "history", "swf", "helios", "acme", "pai":
 			hf.addTables(c, s.name)
 			if s.name == "history" {
-				c.Flags().BoolVar(&hf.anyType, "any-type", false, "without a column requested_type: let jobs use any GPU type "+
+				f.BoolVar(&hf.anyType, "any-type", false, "without a column requested_type: let jobs use any GPU type "+
 					"(default: only the one on which they ran)")
 			}
 		case "ray":
-			c.Flags().StringVar(&hf.address, "address", "http://127.0.0.1:8265", "without files: where Ray's dashboard is")
+			f.StringVar(&hf.address, "address", "http://127.0.0.1:8265", "without files: where Ray's dashboard is")
 		}
-		c.Flags().StringVar(&name, "name", "", "name of the instance (default: "+s.name+")")
-		c.Flags().StringVar(&happened, "happened", "", "write the schedule that the cluster followed to this file, as a "+
+		f.StringVar(&hf.name, "name", "", "name of the instance (default: "+s.name+")")
+		f.StringVar(&hf.happened, "happened", "", "write the schedule that the cluster followed to this file, as a "+
 			"result without a bound")
-		c.Flags().StringVar(&report, "report", "", "write what was assumed and left out to this file, as JSON")
-		c.Flags().StringP("output", "o", "", "write to this file (.gz, .zst compress)")
+		f.StringVar(&hf.report, "report", "", "write what was assumed and left out to this file, as JSON")
+		f.StringVarP(&hf.out, "output", "o", "", "write to this file (.gz, .zst compress)")
 		outputs(c, outputData, "happened", "report", "output")
 		out = append(out, c)
 	}
 	return out
+}
+
+func (hf *importHistoryFlags) run(ctx context.Context, source string, files []string) error {
+	if os.Getenv("GOGC") == "" { // a year of a large cluster in half of the memory
+		defer debug.SetGCPercent(debug.SetGCPercent(25))
+	}
+	log, err := hf.fetch(ctx, source, files)
+	if err != nil {
+		return err
+	}
+	hf.cfg.Name = hf.name
+	build := log.Build
+	if hf.now {
+		build = log.BuildNow
+	}
+	if hf.now && hf.happened != "" {
+		return usageError{errors.New("--happened is for what happened: leave it out with --now")}
+	}
+	built, err := build(hf.cfg)
+	if nothing := (*history.NothingError)(nil); errors.As(err, &nothing) {
+		err = errors.Join(err, writeReport(hf.report, nothing.Report))
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	fmt.Fprint(stderr, built.Report)
+	if err := writeReport(hf.report, built.Report); err != nil {
+		return err
+	}
+	if hf.happened != "" {
+		err := writeOut(hf.happened, func(w io.Writer) error { return wire.EncodeResult(w, built.Happened) })
+		if err != nil {
+			return err
+		}
+	}
+	return writeOut(hf.out, func(w io.Writer) error { return wire.EncodeInstance(w, built.Instance) })
 }
 
 // writeReport writes a report as JSON to the file that --report names.
@@ -377,10 +381,15 @@ func writeReport(name string, rep *history.Report) error {
 	})
 }
 
+// profileFlags are the flags of hare profile.
+type profileFlags struct {
+	hf     historyFlags
+	asJSON bool
+}
+
 // profileCommand prints how long jobs take on GPU types, by what a log shows.
 func profileCommand() *cobra.Command {
-	var hf historyFlags
-	var asJSON bool
+	var pf profileFlags
 	c := &cobra.Command{
 		Use:   "profile SOURCE FILE...",
 		Short: "Learn from a cluster's history how long jobs take on each GPU type",
@@ -389,43 +398,50 @@ of the same user, name and number of GPUs took on several GPU types: the ratio o
 median times, with an interval that covers the ratio with probability 0.95 where each type has
 seven jobs or more. hare import uses these ratios by itself.`,
 		Example: "  hare profile slurm jobs.txt nodes.txt",
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return usageError{errors.New("profile takes a source (slurm, history) and files")}
-			}
-			log, err := hf.read(args[0], args[1:])
-			if err != nil {
-				return err
-			}
-			learned := log.Learn()
-			if asJSON {
-				e := json.NewEncoder(exact(c.OutOrStdout()))
-				e.SetIndent("", "  ")
-				return e.Encode(learned)
-			}
-			if len(learned) == 0 {
-				fmt.Fprintln(c.OutOrStdout(), "No jobs of one user and name completed on several GPU types.")
-				return nil
-			}
-			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(t, "user\tname\tGPUs\ttypes\ttime\tinterval\tjobs")
-			for _, l := range words.PlainNames(learned) {
-				fmt.Fprintf(t, "%s\t%s\t%d\t%s / %s\t%.3f\t%.3f to %.3f\t%d / %d\n", l.User, l.Name, l.GPUs, l.Type, l.Base,
-					l.Ratio, l.Low, l.High, l.Jobs, l.BaseJobs)
-			}
-			return t.Flush()
-		},
+		RunE:    func(c *cobra.Command, args []string) error { return pf.run(c, args) },
 	}
 	f := c.Flags()
-	f.StringVar(&hf.zone, "zone", "UTC", "time zone of times that name none, such as Europe/Berlin or Local")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.StringVar(&pf.hf.zone, "zone", "UTC", "time zone of times that name none, such as Europe/Berlin or Local")
+	f.BoolVar(&pf.asJSON, "json", false, "print JSON")
 	return c
+}
+
+func (pf *profileFlags) run(c *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return usageError{errors.New("profile takes a source (slurm, history) and files")}
+	}
+	log, err := pf.hf.read(args[0], args[1:])
+	if err != nil {
+		return err
+	}
+	learned := log.Learn()
+	if pf.asJSON {
+		e := json.NewEncoder(exact(c.OutOrStdout()))
+		e.SetIndent("", "  ")
+		return e.Encode(learned)
+	}
+	if len(learned) == 0 {
+		fmt.Fprintln(c.OutOrStdout(), "No jobs of one user and name completed on several GPU types.")
+		return nil
+	}
+	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "user\tname\tGPUs\ttypes\ttime\tinterval\tjobs")
+	for _, l := range words.PlainNames(learned) {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s / %s\t%.3f\t%.3f to %.3f\t%d / %d\n", l.User, l.Name, l.GPUs, l.Type, l.Base,
+			l.Ratio, l.Low, l.High, l.Jobs, l.BaseJobs)
+	}
+	return t.Flush()
+}
+
+// exportFlags are the flags of hare export.
+type exportFlags struct {
+	folder, origin string
+	asJSON         bool
 }
 
 // exportCommand writes what happened as a cluster would tell it.
 func exportCommand() *cobra.Command {
-	var folder, origin string
-	var asJSON bool
+	var ef exportFlags
 	c := &cobra.Command{
 		Use:   "export FORM INSTANCE RESULT",
 		Short: "Write a schedule as Slurm, Kubernetes, Ray or a table of jobs would tell it",
@@ -437,41 +453,43 @@ or gangs that keep their GPUs from begin to end. What a form cannot tell is coun
   hare export slurm runs/instance.json runs/fifo.result.json -o week
   hare import slurm week/*.txt --since 2026-01-05 -o again.json`,
 		Args: exactly(3, "a form, an instance and a result"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if !slices.Contains(history.Sources, args[0]) {
-				return usageError{fmt.Errorf("%.60q is no form: it must be one of %s", args[0],
-					strings.Join(history.Sources, ", "))}
-			}
-			if asJSON && args[0] != "slurm" {
-				return usageError{fmt.Errorf("--json chooses between two forms of Slurm's jobs: leave it out with %s", args[0])}
-			}
-			originUs, err := history.ParseTime(origin, time.UTC)
-			if err != nil {
-				return usageError{fmt.Errorf("--origin: %w", err)}
-			}
-			inst, err := readInstance(args[1])
-			if err != nil {
-				return otherWayRound(args[1:], err)
-			}
-			res, err := readResult(args[2])
-			if err != nil {
-				return err
-			}
-			if err := os.MkdirAll(folder, 0o755); err != nil {
-				return err
-			}
-			rep, err := history.Export(args[0], inst, res, history.ExportConfig{OriginUs: originUs, JSON: asJSON,
-				Create: func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(folder, name)) }})
-			if err != nil {
-				return usageError{err}
-			}
-			fmt.Fprint(stderr, rep)
-			return nil
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return ef.run(args) },
 	}
-	c.Flags().StringVarP(&folder, "output", "o", "export", "folder for the texts")
-	c.Flags().BoolVar(&asJSON, "json", false, "with slurm: jobs as sacct --json tells them, in place of sacct -P")
+	c.Flags().StringVarP(&ef.folder, "output", "o", "export", "folder for the texts")
+	c.Flags().BoolVar(&ef.asJSON, "json", false, "with slurm: jobs as sacct --json tells them, in place of sacct -P")
 	outputs(c, outputFolder, "output")
-	c.Flags().StringVar(&origin, "origin", "2026-01-05", "when time 0 of the instance is")
+	c.Flags().StringVar(&ef.origin, "origin", "2026-01-05", "when time 0 of the instance is")
 	return c
+}
+
+func (ef *exportFlags) run(args []string) error {
+	if !slices.Contains(history.Sources, args[0]) {
+		return usageError{fmt.Errorf("%.60q is no form: it must be one of %s", args[0],
+			strings.Join(history.Sources, ", "))}
+	}
+	if ef.asJSON && args[0] != "slurm" {
+		return usageError{fmt.Errorf("--json chooses between two forms of Slurm's jobs: leave it out with %s", args[0])}
+	}
+	originUs, err := history.ParseTime(ef.origin, time.UTC)
+	if err != nil {
+		return usageError{fmt.Errorf("--origin: %w", err)}
+	}
+	inst, err := readInstance(args[1])
+	if err != nil {
+		return otherWayRound(args[1:], err)
+	}
+	res, err := readResult(args[2])
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(ef.folder, 0o755); err != nil {
+		return err
+	}
+	rep, err := history.Export(args[0], inst, res, history.ExportConfig{OriginUs: originUs, JSON: ef.asJSON,
+		Create: func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(ef.folder, name)) }})
+	if err != nil {
+		return usageError{err}
+	}
+	fmt.Fprint(stderr, rep)
+	return nil
 }

@@ -23,10 +23,15 @@ func stateNames() []string {
 	return names
 }
 
+// jobsFlags are the flags of hare jobs.
+type jobsFlags struct {
+	clusterFlags
+	once  bool
+	state string
+}
+
 func jobsCommand() *cobra.Command {
-	var cf clusterFlags
-	var once bool
-	var state string
+	var jf jobsFlags
 	c := &cobra.Command{
 		Use:   "jobs [ID]",
 		Short: "Show the jobs of a managed cluster, or one job with its attempts",
@@ -46,34 +51,36 @@ stopping (its processes were told to end), succeeded, failed, cancelled.`,
   hare jobs --cluster lab --state failed --once
   hare jobs --json | jq '.jobs[] | select(.state == "waiting") | .reason'`,
 		Args: atMostOne("an ID of a job"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if state != "" && !slices.Contains(stateNames(), state) {
-				return usageError{fmt.Errorf("--state %q: must be one of %s", state, strings.Join(stateNames(), ", "))}
-			}
-			if state != "" && len(args) == 1 {
-				return usageError{errors.New("--state is for the list: leave the ID out")}
-			}
-			r, err := cf.open(c.Context())
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			if len(args) == 1 {
-				err = cf.showJob(c.Context(), r, args[0], once, c.OutOrStdout())
-			} else {
-				err = cf.showJobs(c.Context(), r, clusterdoc.JobState(state), once, c.OutOrStdout())
-			}
-			if err == nil || c.Context().Err() != nil {
-				return err
-			}
-			return cf.jobError(r, strings.Join(args, ""), err)
-		},
+		RunE: func(c *cobra.Command, args []string) error { return jf.run(c, args) },
 	}
-	cf.addCluster(c)
-	c.Flags().BoolVar(&once, "once", false, "print once, also on a terminal")
-	c.Flags().StringVar(&state, "state", "", "show the jobs of this state alone")
+	jf.addCluster(c)
+	c.Flags().BoolVar(&jf.once, "once", false, "print once, also on a terminal")
+	c.Flags().StringVar(&jf.state, "state", "", "show the jobs of this state alone")
 	choices(c, "state", stateNames()...)
 	return c
+}
+
+func (jf *jobsFlags) run(c *cobra.Command, args []string) error {
+	if jf.state != "" && !slices.Contains(stateNames(), jf.state) {
+		return usageError{fmt.Errorf("--state %q: must be one of %s", jf.state, strings.Join(stateNames(), ", "))}
+	}
+	if jf.state != "" && len(args) == 1 {
+		return usageError{errors.New("--state is for the list: leave the ID out")}
+	}
+	r, err := jf.open(c.Context())
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if len(args) == 1 {
+		err = jf.showJob(c.Context(), r, args[0], jf.once, c.OutOrStdout())
+	} else {
+		err = jf.showJobs(c.Context(), r, clusterdoc.JobState(jf.state), jf.once, c.OutOrStdout())
+	}
+	if err == nil || c.Context().Err() != nil {
+		return err
+	}
+	return jf.jobError(r, strings.Join(args, ""), err)
 }
 
 // atMostOne is exactly, for one argument that may be left out.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -79,9 +80,15 @@ func keyError(f *access.File, err error) error {
 	return usageError{err}
 }
 
+// keyCreateFlags are the flags of hare key create.
+type keyCreateFlags struct {
+	tenant, role, expires, note, out string
+	nodes                            []string
+	dir                              *string
+}
+
 func keyCreateCommand(dir *string) *cobra.Command {
-	var tenant, role, expires, note, out string
-	var nodes []string
+	kf := keyCreateFlags{dir: dir}
 	c := &cobra.Command{
 		Use:   "create",
 		Short: "Create a key and print it once",
@@ -96,68 +103,70 @@ fleet is made with --node '*'. Whoever has such a key can be any of its nodes.`,
   hare key create --data-dir /var/lib/hare --tenant vision --role agent -o node1.key
   hare key create --data-dir /var/lib/hare --tenant vision --role agent --node 'rack1-*' -o rack1.key`,
 		Args: exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if role == "" {
-				return usageError{errors.New("--role is missing: agent, read, solve or admin, by what the key may do")}
-			}
-			r, err := access.ParseRole(role)
-			if err != nil {
-				return flagError(err)
-			}
-			lasts, err := parseDays(expires)
-			if err != nil {
-				return usageError{fmt.Errorf("--expires: %w", err)}
-			}
-			now := time.Now()
-			secret, k, err := access.NewKey(tenant, r, note, now, lasts)
-			if err != nil {
-				return flagError(err)
-			}
-			if len(nodes) > 0 {
-				if err := access.CheckNodes(r, nodes); err != nil {
-					return nodeError(err)
-				}
-				k.Nodes = nodes
-			}
-			var file *os.File // before the key, which cannot be shown again
-			if out != "" {
-				if file, err = newSecretFile(out); err != nil {
-					return usageError{fmt.Errorf("--output: %w", err)}
-				}
-			}
-			if err := changeKeys(c, *dir, func(set *access.KeySet) error { return set.Add(k, now) }); err != nil {
-				if file != nil {
-					_ = file.Close()
-					_ = os.Remove(out)
-				}
-				return err
-			}
-			until, forNodes := "for ever", ""
-			if r == access.RoleAgent {
-				forNodes = " of " + nodesOf(&k)
-			}
-			if !k.Expires.IsZero() {
-				until = "until " + k.Expires.Format(time.RFC3339)
-			}
-			_, _ = fmt.Fprintf(c.ErrOrStderr(), "key %s of tenant %s, role %s%s, valid %s: it is not shown again\n",
-				k.ID, k.Tenant, k.Role, forNodes, until)
-			if file != nil {
-				return writeSecret(file, secret)
-			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), secret)
-			return err
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return kf.run(c) },
 	}
 	f := c.Flags()
-	f.StringVarP(&out, "output", "o", "", "write the key to this new file, which only its owner can read")
+	f.StringVarP(&kf.out, "output", "o", "", "write the key to this new file, which only its owner can read")
 	outputs(c, outputFile, "output")
-	f.StringArrayVar(&nodes, "node", nil, "with --role agent: the name of the node, or a pattern such as rack1-*; may "+
-		"be given again (default: the node that the key registers first)")
-	f.StringVar(&tenant, "tenant", "", `tenant of the key: a-z, 0-9 and .-_, or "*" for the operator`)
-	f.StringVar(&role, "role", "", "role of the key: agent, read, solve or admin")
-	f.StringVar(&expires, "expires", "", "how long the key is valid, e.g. 90d or 12h (default: for ever)")
-	f.StringVar(&note, "note", "", "what the key is for")
+	f.StringArrayVar(&kf.nodes, "node", nil, "with --role agent: the name of the node, or a pattern such as rack1-*; "+
+		"may be given again (default: the node that the key registers first)")
+	f.StringVar(&kf.tenant, "tenant", "", `tenant of the key: a-z, 0-9 and .-_, or "*" for the operator`)
+	f.StringVar(&kf.role, "role", "", "role of the key: agent, read, solve or admin")
+	f.StringVar(&kf.expires, "expires", "", "how long the key is valid, e.g. 90d or 12h (default: for ever)")
+	f.StringVar(&kf.note, "note", "", "what the key is for")
 	return c
+}
+
+func (kf *keyCreateFlags) run(c *cobra.Command) error {
+	if kf.role == "" {
+		return usageError{errors.New("--role is missing: agent, read, solve or admin, by what the key may do")}
+	}
+	r, err := access.ParseRole(kf.role)
+	if err != nil {
+		return flagError(err)
+	}
+	lasts, err := parseDays(kf.expires)
+	if err != nil {
+		return usageError{fmt.Errorf("--expires: %w", err)}
+	}
+	now := time.Now()
+	secret, k, err := access.NewKey(kf.tenant, r, kf.note, now, lasts)
+	if err != nil {
+		return flagError(err)
+	}
+	if len(kf.nodes) > 0 {
+		if err := access.CheckNodes(r, kf.nodes); err != nil {
+			return nodeError(err)
+		}
+		k.Nodes = kf.nodes
+	}
+	var file *os.File // before the key, which cannot be shown again
+	if kf.out != "" {
+		if file, err = newSecretFile(kf.out); err != nil {
+			return usageError{fmt.Errorf("--output: %w", err)}
+		}
+	}
+	if err := changeKeys(c, *kf.dir, func(set *access.KeySet) error { return set.Add(k, now) }); err != nil {
+		if file != nil {
+			_ = file.Close()
+			_ = os.Remove(kf.out)
+		}
+		return err
+	}
+	until, forNodes := "for ever", ""
+	if r == access.RoleAgent {
+		forNodes = " of " + nodesOf(&k)
+	}
+	if !k.Expires.IsZero() {
+		until = "until " + k.Expires.Format(time.RFC3339)
+	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "key %s of tenant %s, role %s%s, valid %s: it is not shown again\n",
+		k.ID, k.Tenant, k.Role, forNodes, until)
+	if file != nil {
+		return writeSecret(file, secret)
+	}
+	_, err = fmt.Fprintln(c.OutOrStdout(), secret)
+	return err
 }
 
 // nodeError names the flag --node, which is a list in documents.
@@ -214,8 +223,14 @@ func parseDays(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// keyListFlags are the flags of hare key list.
+type keyListFlags struct {
+	tenant string
+	dir    *string
+}
+
 func keyListCommand(dir *string) *cobra.Command {
-	var tenant string
+	kf := keyListFlags{dir: dir}
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the keys, without their secrets",
@@ -224,33 +239,35 @@ agent the nodes that they are for: a name, patterns, or "the first node" of a ke
 has registered none yet. It never prints secrets, of which the server stores only hashes.`,
 		Example: "  hare key list --data-dir /var/lib/hare --tenant vision",
 		Args:    exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			f, err := keyFile(*dir)
-			if err != nil {
-				return err
-			}
-			ring, err := access.OpenKeyring(f, nil, nil)
-			if err != nil {
-				return keyError(f, err)
-			}
-			if tenant == "" {
-				tenant = access.Operator
-			}
-			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(w, "ID\tTENANT\tROLE\tSTATE\tCREATED\tEXPIRES\tNODES\tNOTE")
-			for _, k := range ring.List(tenant) {
-				expires := "never"
-				if !k.Expires.IsZero() {
-					expires = k.Expires.Format(time.DateOnly)
-				}
-				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Tenant, k.Role,
-					k.State(time.Now()), k.Created.Format(time.DateOnly), expires, nodesOf(&k), k.Note)
-			}
-			return w.Flush()
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return kf.run(c) },
 	}
-	c.Flags().StringVar(&tenant, "tenant", "", "list only the keys of this tenant")
+	c.Flags().StringVar(&kf.tenant, "tenant", "", "list only the keys of this tenant")
 	return c
+}
+
+func (kf *keyListFlags) run(c *cobra.Command) error {
+	f, err := keyFile(*kf.dir)
+	if err != nil {
+		return err
+	}
+	ring, err := access.OpenKeyring(f, nil, nil)
+	if err != nil {
+		return keyError(f, err)
+	}
+	if kf.tenant == "" {
+		kf.tenant = access.Operator
+	}
+	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "ID\tTENANT\tROLE\tSTATE\tCREATED\tEXPIRES\tNODES\tNOTE")
+	for _, k := range ring.List(kf.tenant) {
+		expires := "never"
+		if !k.Expires.IsZero() {
+			expires = k.Expires.Format(time.DateOnly)
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Tenant, k.Role,
+			k.State(time.Now()), k.Created.Format(time.DateOnly), expires, nodesOf(&k), k.Note)
+	}
+	return w.Flush()
 }
 
 func keyRevokeCommand(dir *string) *cobra.Command {
@@ -282,9 +299,15 @@ refuses the key and ends its open calls within a second.`,
 	}
 }
 
+// keyQuotaFlags are the flags of hare key quota.
+type keyQuotaFlags struct {
+	q                  admission.Quota
+	bodyMiB, storedMiB int64
+	dir                *string
+}
+
 func keyQuotaCommand(dir *string) *cobra.Command {
-	var q admission.Quota
-	var bodyMiB, storedMiB int64
+	kf := keyQuotaFlags{dir: dir}
 	c := &cobra.Command{
 		Use:   "quota TENANT",
 		Short: "Set the quotas of a tenant in place of the server's defaults",
@@ -292,34 +315,36 @@ func keyQuotaCommand(dir *string) *cobra.Command {
 server's default, which hare serve --quota-… sets.`,
 		Example: "  hare key quota --data-dir /var/lib/hare vision --solves 4 --rate 20",
 		Args:    exactly(1, "a tenant"),
-		RunE: func(c *cobra.Command, args []string) error {
-			q.BodyBytes, q.StoredBytes = bodyMiB<<20, storedMiB<<20
-			err := changeKeys(c, *dir, func(set *access.KeySet) error { return set.SetQuota(args[0], q) })
-			if err != nil {
-				return err
-			}
-			text := func(n any, zero bool, unit string) string {
-				if zero {
-					return "default"
-				}
-				return fmt.Sprint(n) + unit
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(),
-				"%s: solves %s, rate %s, body %s, stored %s, sessions %s, streams %s, jobs %s\n", args[0],
-				text(q.Solves, q.Solves == 0, ""), text(q.Rate, q.Rate == 0, "/s"), text(bodyMiB, bodyMiB == 0, " MiB"),
-				text(storedMiB, storedMiB == 0, " MiB"), text(q.Sessions, q.Sessions == 0, ""),
-				text(q.Streams, q.Streams == 0, ""), text(q.Jobs, q.Jobs == 0, ""))
-			return err
-		},
+		RunE:    func(c *cobra.Command, args []string) error { return kf.run(c, args) },
 	}
 	f := c.Flags()
-	f.IntVar(&q.Solves, "solves", 0, "most solves, bounds and other computations, queued and running together")
-	f.Float64Var(&q.Rate, "rate", 0, "most requests per second; twice as many are allowed at once")
-	f.Int64Var(&bodyMiB, "body", 0, "largest request body in MiB")
-	f.Int64Var(&storedMiB, "stored", 0, "most MiB of stored solves and sessions")
-	f.IntVar(&q.Sessions, "sessions", 0, "most sessions")
-	f.IntVar(&q.Streams, "streams", 0, "most open streams")
-	f.IntVar(&q.Jobs, "jobs", 0, "most jobs of managed clusters that have not ended")
+	f.IntVar(&kf.q.Solves, "solves", 0, "most solves, bounds and other computations, queued and running together")
+	f.Float64Var(&kf.q.Rate, "rate", 0, "most requests per second; twice as many are allowed at once")
+	f.Int64Var(&kf.bodyMiB, "body", 0, "largest request body in MiB")
+	f.Int64Var(&kf.storedMiB, "stored", 0, "most MiB of stored solves and sessions")
+	f.IntVar(&kf.q.Sessions, "sessions", 0, "most sessions")
+	f.IntVar(&kf.q.Streams, "streams", 0, "most open streams")
+	f.IntVar(&kf.q.Jobs, "jobs", 0, "most jobs of managed clusters that have not ended")
 	mebibytes(c, "body", "stored")
 	return c
+}
+
+func (kf *keyQuotaFlags) run(c *cobra.Command, args []string) error {
+	kf.q.BodyBytes, kf.q.StoredBytes = kf.bodyMiB<<20, kf.storedMiB<<20
+	err := changeKeys(c, *kf.dir, func(set *access.KeySet) error { return set.SetQuota(args[0], kf.q) })
+	if err != nil {
+		return err
+	}
+	text := func(n float64, unit string) string {
+		if n == 0 {
+			return "default"
+		}
+		return strconv.FormatFloat(n, 'f', -1, 64) + unit
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(),
+		"%s: solves %s, rate %s, body %s, stored %s, sessions %s, streams %s, jobs %s\n", args[0],
+		text(float64(kf.q.Solves), ""), text(kf.q.Rate, "/s"), text(float64(kf.bodyMiB), " MiB"),
+		text(float64(kf.storedMiB), " MiB"), text(float64(kf.q.Sessions), ""), text(float64(kf.q.Streams), ""),
+		text(float64(kf.q.Jobs), ""))
+	return err
 }

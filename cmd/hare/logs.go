@@ -140,7 +140,8 @@ func (l *logFlags) started(ctx context.Context, r *remote, id string, attempt in
 		case job.State.Final():
 			return nil, nil
 		case !l.follow:
-			_, _ = fmt.Fprintf(errs, "hare: job %s has not started: %s\n", id, cmp.Or(words.Plain(job.Reason), string(job.State)))
+			_, _ = fmt.Fprintf(errs, "hare: job %s has not started: %s\n", id,
+				cmp.Or(words.Plain(job.Reason), string(job.State)))
 			return nil, errNo
 		}
 		if err := rest(ctx, pause); err != nil {

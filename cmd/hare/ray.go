@@ -103,12 +103,17 @@ func userName() string {
 	return os.Getenv("USER")
 }
 
+// raySubmitFlags are the flags of hare ray submit.
+type raySubmitFlags struct {
+	rq              rayQueue
+	spec            ray.Spec
+	on, id, envFile string
+	env             []string
+	limit           time.Duration
+}
+
 func raySubmitCommand() *cobra.Command {
-	var rq rayQueue
-	var spec ray.Spec
-	var on, id, envFile string
-	var env []string
-	var limit time.Duration
+	var rf raySubmitFlags
 	c := &cobra.Command{
 		Use:   "submit --dir DIR [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Add a job to the queue for a Ray cluster",
@@ -124,53 +129,56 @@ counts as taking a quarter of --limit (of a day without) until jobs of the same 
 name have ended.`,
 		Example: `  hare ray submit --dir /shared/queue --gpus 2 --on V100=3600s,T4=9000s --name bert -- python train.py
   hare ray submit --dir /shared/queue --limit 4h --id nightly-2026-11-23 -- sh -c 'cd /shared/app && ./run'`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{errors.New("give the command after --, as in hare ray submit --gpus 1 -- python train.py")}
-			}
-			spec.Entrypoint, spec.LimitS = ray.ShellLine(args), limit.Seconds()
-			var err error
-			if on != "" {
-				if spec.On, err = ray.ParseOn(on); err != nil {
-					return usageError{fmt.Errorf("--on: %w", err)}
-				}
-			}
-			if spec.RuntimeEnv, err = readRuntimeEnv(envFile, env); err != nil {
-				return err
-			}
-			if err := spec.Validate(); err != nil {
-				return usageError{err}
-			}
-			j, err := rq.open(true)
-			if err != nil {
-				return err
-			}
-			id, err := ray.Submit(c.Context(), j, id, &spec, time.Now())
-			if err != nil {
-				return rayUsage(err)
-			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), id)
-			return err
-		},
+		RunE: func(c *cobra.Command, args []string) error { return rf.run(c, args) },
 	}
-	rq.add(c)
+	rf.rq.add(c)
 	f := c.Flags()
-	f.Int64Var(&spec.GPUs, "gpus", 1, "GPUs of the job, on one node")
-	f.Float64Var(&spec.CPUs, "cpus", 0, "CPUs that are reserved for the job on that node (default: none)")
-	f.Int64Var(&spec.MemoryMiB, "memory-mib", 0,
+	f.Int64Var(&rf.spec.GPUs, "gpus", 1, "GPUs of the job, on one node")
+	f.Float64Var(&rf.spec.CPUs, "cpus", 0, "CPUs that are reserved for the job on that node (default: none)")
+	f.Int64Var(&rf.spec.MemoryMiB, "memory-mib", 0,
 		"MiB of memory that are reserved for the job on that node (default: none)")
-	f.StringVar(&on, "on", "", "GPU types on which the job may run, with times, as in V100=3600s,T4=2h30m (default: all)")
-	f.StringVar(&spec.Name, "name", "", "name; jobs of one user and name are expected to take as long as each other")
-	f.StringVar(&spec.User, "user", userName(), "user")
-	f.DurationVar(&limit, "limit", 0, "the longest that the job should take; nothing ends a job at its limit")
-	f.IntVar(&spec.Retries, "retries", 3, "how often the job runs again where its node was lost or Ray restarted; "+
+	f.StringVar(&rf.on, "on", "", "GPU types on which the job may run, with times, as in V100=3600s,T4=2h30m "+
+		"(default: all)")
+	f.StringVar(&rf.spec.Name, "name", "", "name; jobs of one user and name are expected to take as long as each other")
+	f.StringVar(&rf.spec.User, "user", userName(), "user")
+	f.DurationVar(&rf.limit, "limit", 0, "the longest that the job should take; nothing ends a job at its limit")
+	f.IntVar(&rf.spec.Retries, "retries", 3, "how often the job runs again where its node was lost or Ray restarted; "+
 		"0 for never")
-	f.StringVar(&envFile, "runtime-env", "", "file with Ray's runtime environment, as JSON")
-	f.StringArrayVar(&env, "env", nil, "environment variable NAME=VALUE of the job; may be repeated")
-	f.StringVar(&id, "id", "", "ID of the job, so that a submission may be repeated (default: a random one)")
+	f.StringVar(&rf.envFile, "runtime-env", "", "file with Ray's runtime environment, as JSON")
+	f.StringArrayVar(&rf.env, "env", nil, "environment variable NAME=VALUE of the job; may be repeated")
+	f.StringVar(&rf.id, "id", "", "ID of the job, so that a submission may be repeated (default: a random one)")
 	positive(c, "gpus", "limit", "cpus", "memory-mib")
 	mebibytes(c, "memory-mib")
 	return c
+}
+
+func (rf *raySubmitFlags) run(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageError{errors.New("give the command after --, as in hare ray submit --gpus 1 -- python train.py")}
+	}
+	rf.spec.Entrypoint, rf.spec.LimitS = ray.ShellLine(args), rf.limit.Seconds()
+	var err error
+	if rf.on != "" {
+		if rf.spec.On, err = ray.ParseOn(rf.on); err != nil {
+			return usageError{fmt.Errorf("--on: %w", err)}
+		}
+	}
+	if rf.spec.RuntimeEnv, err = readRuntimeEnv(rf.envFile, rf.env); err != nil {
+		return err
+	}
+	if err := rf.spec.Validate(); err != nil {
+		return usageError{err}
+	}
+	j, err := rf.rq.open(true)
+	if err != nil {
+		return err
+	}
+	id, err := ray.Submit(c.Context(), j, rf.id, &rf.spec, time.Now())
+	if err != nil {
+		return rayUsage(err)
+	}
+	_, err = fmt.Fprintln(c.OutOrStdout(), id)
+	return err
 }
 
 func rayCancelCommand() *cobra.Command {

@@ -55,9 +55,14 @@ func readRuntimeEnv(path string, vars []string) (map[string]any, error) {
 	return out, nil
 }
 
+// rayJobsFlags are the flags of hare ray jobs.
+type rayJobsFlags struct {
+	rq          rayQueue
+	all, asJSON bool
+}
+
 func rayJobsCommand() *cobra.Command {
-	var rq rayQueue
-	var all, asJSON bool
+	var rf rayJobsFlags
 	c := &cobra.Command{
 		Use:   "jobs --dir DIR [ID...]",
 		Short: "List the jobs of the queue for a Ray cluster",
@@ -65,34 +70,36 @@ func rayJobsCommand() *cobra.Command {
 run has read last. With --all, those that have ended too, for a week (hare ray run --keep).`,
 		Example: `  hare ray jobs --dir /shared/queue
   hare ray jobs --dir /shared/queue --all --json`,
-		RunE: func(c *cobra.Command, ids []string) error {
-			j, err := rq.open(false)
-			if err != nil {
-				return err
-			}
-			var entries []*ray.Entry
-			for _, id := range ids {
-				e := j.Queue.Get(id)
-				if e == nil {
-					return usageError{fmt.Errorf("no job %.100q is in the queue: hare ray jobs --all lists them", id)}
-				}
-				entries = append(entries, e)
-			}
-			for _, e := range j.Queue.Entries {
-				if len(ids) == 0 && (all || !e.State.Ended()) {
-					entries = append(entries, e)
-				}
-			}
-			if asJSON {
-				return printRayJSON(c.OutOrStdout(), entries)
-			}
-			return printRayJobs(c.OutOrStdout(), words.PlainNames(entries), time.Now())
-		},
+		RunE: func(c *cobra.Command, ids []string) error { return rf.run(c, ids) },
 	}
-	rq.add(c)
-	c.Flags().BoolVar(&all, "all", false, "also jobs that have ended")
-	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	rf.rq.add(c)
+	c.Flags().BoolVar(&rf.all, "all", false, "also jobs that have ended")
+	c.Flags().BoolVar(&rf.asJSON, "json", false, "print a JSON array")
 	return c
+}
+
+func (rf *rayJobsFlags) run(c *cobra.Command, ids []string) error {
+	j, err := rf.rq.open(false)
+	if err != nil {
+		return err
+	}
+	var entries []*ray.Entry
+	for _, id := range ids {
+		e := j.Queue.Get(id)
+		if e == nil {
+			return usageError{fmt.Errorf("no job %.100q is in the queue: hare ray jobs --all lists them", id)}
+		}
+		entries = append(entries, e)
+	}
+	for _, e := range j.Queue.Entries {
+		if len(ids) == 0 && (rf.all || !e.State.Ended()) {
+			entries = append(entries, e)
+		}
+	}
+	if rf.asJSON {
+		return printRayJSON(c.OutOrStdout(), entries)
+	}
+	return printRayJobs(c.OutOrStdout(), words.PlainNames(entries), time.Now())
 }
 
 func printRayJSON(w io.Writer, entries []*ray.Entry) error {
@@ -134,10 +141,15 @@ func shortTime(us int64) string {
 	return (time.Duration(max(0, us)) * time.Microsecond).Round(time.Second).String()
 }
 
+// rayReleaseFlags are the flags of hare ray release.
+type rayReleaseFlags struct {
+	rq    rayQueue
+	ra    rayAddress
+	write bool
+}
+
 func rayReleaseCommand() *cobra.Command {
-	var rq rayQueue
-	var ra rayAddress
-	var write bool
+	var rf rayReleaseFlags
 	c := &cobra.Command{
 		Use:   "release --dir DIR",
 		Short: "Give all jobs of the queue to Ray, for the day when Hare is taken away",
@@ -148,46 +160,48 @@ head was started with a greater RAY_JOB_START_TIMEOUT_SECONDS.`,
 		Example: `  hare ray release --dir /shared/queue > submit-all.sh
   hare ray release --dir /shared/queue --write`,
 		Args: exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			d, err := ra.connect()
-			if err != nil {
-				return err
-			}
-			j, err := rq.open(false)
-			if err != nil {
-				return err
-			}
-			h, err := ray.New(ray.Config{Write: write}, d, nil, j)
-			if err != nil {
-				return err
-			}
-			if !write {
-				for _, line := range h.Commands(c.Context(), ra.address) {
-					if _, err := fmt.Fprintln(c.OutOrStdout(), line); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			if led, err := h.Lead(c.Context()); err != nil || !led {
-				return errors.Join(err, errors.New("hare ray run uses this queue: end it first"))
-			}
-			defer h.Resign()
-			r, err := h.Release(c.Context())
-			if err != nil {
-				return err
-			}
-			if err := printStarts(c.OutOrStdout(), r.Starts, true); err != nil {
-				return err
-			}
-			if r.NoRoom > 0 {
-				fmt.Fprintf(c.OutOrStdout(), "no node of Ray could run %s, which the queue keeps\n", words.Count(r.NoRoom, "job"))
-			}
-			return errors.Join(r.SubmitErrors...)
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return rf.run(c) },
 	}
-	rq.add(c)
-	ra.add(c)
-	c.Flags().BoolVar(&write, "write", false, "submit the jobs (default: print the commands that would)")
+	rf.rq.add(c)
+	rf.ra.add(c)
+	c.Flags().BoolVar(&rf.write, "write", false, "submit the jobs (default: print the commands that would)")
 	return c
+}
+
+func (rf *rayReleaseFlags) run(c *cobra.Command) error {
+	d, err := rf.ra.connect()
+	if err != nil {
+		return err
+	}
+	j, err := rf.rq.open(false)
+	if err != nil {
+		return err
+	}
+	h, err := ray.New(ray.Config{Write: rf.write}, d, nil, j)
+	if err != nil {
+		return err
+	}
+	if !rf.write {
+		for _, line := range h.Commands(c.Context(), rf.ra.address) {
+			if _, err := fmt.Fprintln(c.OutOrStdout(), line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if led, err := h.Lead(c.Context()); err != nil || !led {
+		return errors.Join(err, errors.New("hare ray run uses this queue: end it first"))
+	}
+	defer h.Resign()
+	r, err := h.Release(c.Context())
+	if err != nil {
+		return err
+	}
+	if err := printStarts(c.OutOrStdout(), r.Starts, true); err != nil {
+		return err
+	}
+	if r.NoRoom > 0 {
+		fmt.Fprintf(c.OutOrStdout(), "no node of Ray could run %s, which the queue keeps\n", words.Count(r.NoRoom, "job"))
+	}
+	return errors.Join(r.SubmitErrors...)
 }

@@ -20,9 +20,15 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
+// regretFlags are the flags of hare online regret.
+type regretFlags struct {
+	every              time.Duration
+	detail             string // summary or full
+	against, objective string // a policy or "", and what to compare
+}
+
 func regretCommand() *cobra.Command {
-	var every time.Duration
-	var detail, against, objective string
+	var rf regretFlags
 	c := &cobra.Command{
 		Use:   "regret LOG",
 		Short: "Compare a recorded session with a lower bound in hindsight",
@@ -61,41 +67,15 @@ contains events that cannot happen; the lines before that are printed.`,
   curl -s http://127.0.0.1:8080/v1/sessions/$ID/log | hare online regret - --every 10m
   hare online regret run.ndjson --detail full | jq .instance > instance.json`,
 		Args: exactly(1, "one log"),
-		RunE: func(c *cobra.Command, args []string) error {
-			switch {
-			case c.Flags().Changed("every") && every < time.Microsecond:
-				return usageError{errors.New("--every must be a microsecond or more, as in --every 1h; without it only the end " +
-					"is printed")}
-			case detail != "summary" && detail != "full":
-				return usageError{errors.New("--detail must be summary or full")}
-			case !slices.Contains(hare.Objectives(), objective):
-				return usageError{fmt.Errorf("--objective must be one of %s", strings.Join(hare.Objectives(), ", "))}
-			case against != "" && objective != hare.ObjectiveWeightedJCT:
-				return usageError{errors.New("--against compares by weighted_jct: leave --objective out")}
-			case against != "" && c.Flags().Changed("every"):
-				return usageError{errors.New("--against compares the whole log: leave --every out")}
-			}
-			if c.Flags().Changed("against") {
-				if _, err := registry.OpenSession(against, &hare.Cluster{}, nil); err != nil {
-					return policyError("--against: ", err)
-				}
-			}
-			f, err := openIn(args[0])
-			if err != nil {
-				return err
-			}
-			defer func() { _ = f.Close() }()
-			return printRegret(c.Context(), exact(c.OutOrStdout()), f, args[0], regretFlags{every, detail == "full", against,
-				objective})
-		},
+		RunE: func(c *cobra.Command, args []string) error { return rf.run(c, args[0]) },
 	}
 	f := c.Flags()
-	f.DurationVar(&every, "every", 0, "print a line for each interval of this length on the session's clock, e.g. 1h or "+
-		"10m (default: only for the end)")
-	f.StringVar(&detail, "detail", "summary", "summary, or full: with the certificate and the instance that it is for")
-	f.StringVar(&against, "against", "", "replay the log under this policy, and say what it would have done: "+
+	f.DurationVar(&rf.every, "every", 0, "print a line for each interval of this length on the session's clock, e.g. 1h "+
+		"or 10m (default: only for the end)")
+	f.StringVar(&rf.detail, "detail", "summary", "summary, or full: with the certificate and the instance that it is for")
+	f.StringVar(&rf.against, "against", "", "replay the log under this policy, and say what it would have done: "+
 		strings.Join(registry.SessionNames(), ", "))
-	f.StringVar(&objective, "objective", hare.ObjectiveWeightedJCT, "what to compare: "+
+	f.StringVar(&rf.objective, "objective", hare.ObjectiveWeightedJCT, "what to compare: "+
 		strings.Join(hare.Objectives(), ", ")+" (sessions have no deadlines)")
 	choices(c, "detail", "summary", "full")
 	choices(c, "objective", hare.Objectives()...)
@@ -104,17 +84,36 @@ contains events that cannot happen; the lines before that are printed.`,
 	return c
 }
 
-// regretFlags say which lines to print.
-type regretFlags struct {
-	every   time.Duration
-	full    bool
-	against string // a policy, or ""
-	// objective is what to compare.
-	objective string
+func (rf *regretFlags) run(c *cobra.Command, name string) error {
+	given := c.Flags().Changed
+	switch {
+	case given("every") && rf.every < time.Microsecond:
+		return usageError{errors.New("--every must be a microsecond or more, as in --every 1h; without it only the end " +
+			"is printed")}
+	case rf.detail != "summary" && rf.detail != "full":
+		return usageError{errors.New("--detail must be summary or full")}
+	case !slices.Contains(hare.Objectives(), rf.objective):
+		return usageError{fmt.Errorf("--objective must be one of %s", strings.Join(hare.Objectives(), ", "))}
+	case rf.against != "" && rf.objective != hare.ObjectiveWeightedJCT:
+		return usageError{errors.New("--against compares by weighted_jct: leave --objective out")}
+	case rf.against != "" && given("every"):
+		return usageError{errors.New("--against compares the whole log: leave --every out")}
+	}
+	if given("against") {
+		if _, err := registry.OpenSession(rf.against, &hare.Cluster{}, nil); err != nil {
+			return policyError("--against: ", err)
+		}
+	}
+	f, err := openIn(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return rf.print(c.Context(), exact(c.OutOrStdout()), f, name)
 }
 
-// printRegret prints the lines of a log as they are computed.
-func printRegret(ctx context.Context, out io.Writer, in io.Reader, name string, flags regretFlags) error {
+// print prints the lines of a log as they are computed.
+func (rf *regretFlags) print(ctx context.Context, out io.Writer, in io.Reader, name string) error {
 	h, records, err := readLog(ctx, in)
 	if err != nil {
 		return inputError(name, err)
@@ -132,9 +131,9 @@ func printRegret(ctx context.Context, out io.Writer, in io.Reader, name string, 
 			}
 		}
 	}
-	reports := regret.Series(ctx, &h.Cluster, flags.objective, read, flags.every.Microseconds(), svc.Bound)
-	if flags.against != "" {
-		reports = against(ctx, h, read, flags.against, svc.Bound)
+	reports := regret.Series(ctx, &h.Cluster, rf.objective, read, rf.every.Microseconds(), svc.Bound)
+	if rf.against != "" {
+		reports = against(ctx, h, read, rf.against, svc.Bound)
 	}
 	for r, err := range reports {
 		var impossible *regret.LogError
@@ -149,7 +148,7 @@ func printRegret(ctx context.Context, out io.Writer, in io.Reader, name string, 
 		case err != nil:
 			return err
 		}
-		if err := errors.Join(r.EncodeJSON(b, flags.full), b.Flush()); err != nil {
+		if err := errors.Join(r.EncodeJSON(b, rf.detail == "full"), b.Flush()); err != nil {
 			return err
 		}
 	}

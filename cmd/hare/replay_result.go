@@ -39,42 +39,44 @@ the other file of --warm.`,
 		Example: `  hare solve instance.json --work-limit 20000 -o result.json
   hare replay instance.json result.json`,
 		Args: exactly(2, "an instance and a result"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := noTwice(args...); err != nil {
-				return err
-			}
-			inst, err := readInstance(args[0])
-			if err != nil {
-				return otherWayRound(args, err)
-			}
-			f, err := openIn(args[1])
-			if err != nil {
-				return err
-			}
-			defer func() { _ = f.Close() }()
-			text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-			if err != nil {
-				return err
-			}
-			res, err := wire.DecodeResult(bytes.NewReader(text), wire.Limits{MaxBytes: maxFileBytes})
-			if err != nil {
-				return due(args[1], aResult, text[:min(len(text), headBytes)], err)
-			}
-			if why := unlike(inst, res); why != "" {
-				return usageError{fmt.Errorf("cannot replay: %s", why)}
-			}
-			engine, closeEngine := startEngine(true)
-			defer closeEngine()
-			if why := otherEngine(res, engine.EngineVersion); why != "" {
-				return usageError{fmt.Errorf("cannot replay: %s", why)}
-			}
-			again, err := solver.Solve(c.Context(), inst, res.Options, engine)
-			if err != nil {
-				return err
-			}
-			return compareResults(c.Context(), c.OutOrStdout(), text, again)
-		},
+		RunE: replayResult,
 	}
+}
+
+func replayResult(c *cobra.Command, args []string) error {
+	if err := noTwice(args...); err != nil {
+		return err
+	}
+	inst, err := readInstance(args[0])
+	if err != nil {
+		return otherWayRound(args, err)
+	}
+	f, err := openIn(args[1])
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
+		return err
+	}
+	res, err := wire.DecodeResult(bytes.NewReader(text), wire.Limits{MaxBytes: maxFileBytes})
+	if err != nil {
+		return due(args[1], aResult, text[:min(len(text), headBytes)], err)
+	}
+	if why := unlike(inst, res); why != "" {
+		return usageError{fmt.Errorf("cannot replay: %s", why)}
+	}
+	engine, closeEngine := startEngine(true)
+	defer closeEngine()
+	if why := otherEngine(res, engine.EngineVersion); why != "" {
+		return usageError{fmt.Errorf("cannot replay: %s", why)}
+	}
+	again, err := solver.Solve(c.Context(), inst, res.Options, engine)
+	if err != nil {
+		return err
+	}
+	return compareResults(c.Context(), c.OutOrStdout(), text, again)
 }
 
 // unlike returns the reason why a solve of inst cannot reproduce a result; "" if it

@@ -85,8 +85,8 @@ then ends it with the best certified schedule and bound so far.`,
 	f := c.Flags()
 	sf.observe.add(c)
 	f.StringVar(&sf.listen, "listen", "127.0.0.1:8080", "address and port")
-	f.StringVar(&sf.dataDir, "data-dir", "", "keep solves and sessions in this directory (default: in memory, gone with "+
-		"the server)")
+	f.StringVar(&sf.dataDir, "data-dir", "", "keep solves and sessions in this directory (default: in memory, gone "+
+		"with the server)")
 	f.DurationVar(&sf.solves.Checkpoint, "checkpoint", time.Second,
 		"interval at which the best schedule and bound of a running solve are saved")
 	f.DurationVar(&sf.solves.MaxAge, "retain-age", 7*24*time.Hour, "how long finished solves are stored")
@@ -105,13 +105,15 @@ then ends it with the best certified schedule and bound so far.`,
 		"estimated, with keys half of it those of one tenant; others are unloaded first (default: a quarter of the memory)")
 	f.DurationVar(&sf.clusters.Lease, "agent-lease", 15*time.Second,
 		"how long an agent of a managed cluster goes on without an answer of this server before it ends its jobs")
-	f.Int64Var(&sf.logsMiB, "logs", 10<<10, "how many MiB of outputs of jobs a managed cluster keeps; the oldest go first")
+	f.Int64Var(&sf.logsMiB, "logs", 10<<10, "how many MiB of outputs of jobs a managed cluster keeps; the oldest go "+
+		"first")
 	f.Int64Var(&sf.checkpointsMiB, "checkpoints", 10<<10, "how many MiB of copies of round jobs' checkpoints a managed "+
 		"cluster keeps; 0 means none")
 	sf.access.flags(f)
 	f.Int64Var(&sf.bodyMiB, "max-body", 64, "largest request body in MiB")
-	f.Int64Var(&sf.callMiB, "call-memory", 0, "memory in MiB for all calls together, from the first byte of their bodies "+
-		"to their answers; further calls get 503 (default: an eighth of the machine's, the control group's or GOMEMLIMIT)")
+	f.Int64Var(&sf.callMiB, "call-memory", 0, "memory in MiB for all calls together, from the first byte of their "+
+		"bodies to their answers; further calls get 503 (default: an eighth of the machine's, the control group's or "+
+		"GOMEMLIMIT)")
 	f.IntVar(&sf.service.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
 	f.IntVar(&sf.service.Queue, "queue", 64, "greatest number of calls that wait; 0 means none")
 	f.DurationVar(&sf.service.MaxTime, "max-time", time.Minute, "time limit of solves that have none of their own")
@@ -222,7 +224,8 @@ func (sf *serveFlags) open(ctx context.Context, svc *service.Service, kept store
 	if sf.sessions.Memory = sf.sessionMiB << 20; sf.sessionMiB == 0 {
 		sf.sessions.Memory = memoryShare(sessionParts, "/", goMemoryLimit())
 	}
-	sf.sessions.Store, sf.sessions.Logger, sf.sessions.Quotas = api.NewTimedStore(store.WithoutJournals(kept)), log, quotas
+	sf.sessions.Store = api.NewTimedStore(store.WithoutJournals(kept))
+	sf.sessions.Logger, sf.sessions.Quotas = log, quotas
 	if w.sessions, err = sessions.Open(ctx, sf.sessions); err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}
@@ -300,8 +303,13 @@ func logDamage(ctx context.Context, disk *sqlite.Store, dir string, log *slog.Lo
 	}
 }
 
+// healthFlags are the flags of hare healthcheck.
+type healthFlags struct {
+	ca string
+}
+
 func healthCommand() *cobra.Command {
-	var ca string
+	var hf healthFlags
 	c := &cobra.Command{
 		Use:   "healthcheck [URL]",
 		Short: "Exit with 0 if a server answers its health check",
@@ -311,37 +319,39 @@ containers, which have no curl.`,
 		Example: `  hare healthcheck
   hare healthcheck http://127.0.0.1:8080/readyz`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			url := "http://127.0.0.1:8080/healthz"
-			if len(args) > 0 {
-				url = args[0]
-			}
-			client := &http.Client{}
-			if ca != "" {
-				var err error
-				if client, err = trusting(ca); err != nil {
-					return err
-				}
-			}
-			client.Timeout = 3 * time.Second
-			resp, err := client.Get(url)
-			if err != nil {
-				if advice := tlsAdvice(err); advice != "" {
-					err = fmt.Errorf("%w: %s", err, advice)
-				}
-				fmt.Fprintln(c.ErrOrStderr(), "hare:", err)
-				return errNo
-			}
-			_ = resp.Body.Close()
-			if resp.StatusCode != http.StatusOK {
-				fmt.Fprintf(c.ErrOrStderr(), "hare: %s answers %s\n", url, resp.Status)
-				return errNo
-			}
-			return nil
-		},
+		RunE: func(c *cobra.Command, args []string) error { return hf.run(c, args) },
 	}
-	c.Flags().StringVar(&ca, "ca", "", caUsage)
+	c.Flags().StringVar(&hf.ca, "ca", "", caUsage)
 	return c
+}
+
+func (hf *healthFlags) run(c *cobra.Command, args []string) error {
+	url := "http://127.0.0.1:8080/healthz"
+	if len(args) > 0 {
+		url = args[0]
+	}
+	client := &http.Client{}
+	if hf.ca != "" {
+		var err error
+		if client, err = trusting(hf.ca); err != nil {
+			return err
+		}
+	}
+	client.Timeout = 3 * time.Second
+	resp, err := client.Get(url)
+	if err != nil {
+		if advice := tlsAdvice(err); advice != "" {
+			err = fmt.Errorf("%w: %s", err, advice)
+		}
+		fmt.Fprintln(c.ErrOrStderr(), "hare:", err)
+		return errNo
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		fmt.Fprintf(c.ErrOrStderr(), "hare: %s answers %s\n", url, resp.Status)
+		return errNo
+	}
+	return nil
 }
 
 // certificates reads a PEM file.

@@ -138,10 +138,15 @@ instance, with other spaces or another order of fields, have the same hash.`,
 	return c
 }
 
+// plotFlags are the flags of hare plot.
+type plotFlags struct {
+	out      string
+	opt      plot.Options
+	previous previousFlags
+}
+
 func plotCommand() *cobra.Command {
-	var out string
-	var opt plot.Options
-	var previous previousFlags
+	var pf plotFlags
 	c := &cobra.Command{
 		Use:   "plot INSTANCE RESULT",
 		Short: "Draw a schedule as a Gantt chart: SVG, PNG or an interactive HTML page",
@@ -152,33 +157,35 @@ jobs and read the times of each job.`,
 		Example: `  hare plot instance.json result.json -o gantt.svg
   hare plot instance.json result.json -o gantt.html   # zoom, pan, look at each job`,
 		Args: exactly(2, "an instance and a result"),
-		RunE: func(c *cobra.Command, args []string) error {
-			draw, err := drawing(out)
-			if err != nil {
-				return err
-			}
-			if opt.Width != 0 && (opt.Width < 400 || opt.Width > 8000) {
-				return usageError{fmt.Errorf("--width %d: it must be 400 to 8000", opt.Width)}
-			}
-			inst, res, rep, err := previous.check(args)
-			if err != nil {
-				return err
-			}
-			if rep.OK {
-				inst, res = wholePlan(inst, res)
-			} else {
-				return usageError{fmt.Errorf("the result does not pass verification, so there is nothing true to draw: %s", rep)}
-			}
-			return writeOut(out, func(w io.Writer) error { return draw(w, inst, res, opt) })
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return pf.run(args) },
 	}
-	previous.add(c)
-	c.Flags().StringVarP(&out, "output", "o", "gantt.svg", "the file to write; its ending selects the format")
-	c.Flags().StringVar(&opt.Title, "title", "", "headline (default: the instance's name)")
-	c.Flags().IntVar(&opt.Width, "width", 0, "width in pixels, 400 to 8000 (default 1200)")
+	pf.previous.add(c)
+	c.Flags().StringVarP(&pf.out, "output", "o", "gantt.svg", "the file to write; its ending selects the format")
+	c.Flags().StringVar(&pf.opt.Title, "title", "", "headline (default: the instance's name)")
+	c.Flags().IntVar(&pf.opt.Width, "width", 0, "width in pixels, 400 to 8000 (default 1200)")
 	positive(c, "width")
 	outputs(c, outputPicture, "output")
 	return c
+}
+
+func (pf *plotFlags) run(args []string) error {
+	draw, err := drawing(pf.out)
+	if err != nil {
+		return err
+	}
+	if pf.opt.Width != 0 && (pf.opt.Width < 400 || pf.opt.Width > 8000) {
+		return usageError{fmt.Errorf("--width %d: it must be 400 to 8000", pf.opt.Width)}
+	}
+	inst, res, rep, err := pf.previous.check(args)
+	if err != nil {
+		return err
+	}
+	if rep.OK {
+		inst, res = wholePlan(inst, res)
+	} else {
+		return usageError{fmt.Errorf("the result does not pass verification, so there is nothing true to draw: %s", rep)}
+	}
+	return writeOut(pf.out, func(w io.Writer) error { return draw(w, inst, res, pf.opt) })
 }
 
 func drawing(out string) (func(io.Writer, *hare.Instance, *hare.Result, plot.Options) error, error) {
@@ -194,10 +201,15 @@ func drawing(out string) (func(io.Writer, *hare.Instance, *hare.Result, plot.Opt
 	}
 }
 
+// importFlags are the flags of hare import.
+type importFlags struct {
+	cfg              trace.ImportConfig
+	gpus, table, out string
+	list             bool
+}
+
 func importCommand() *cobra.Command {
-	var cfg trace.ImportConfig
-	var gpus, table, out string
-	var list bool
+	var mf importFlags
 	c := &cobra.Command{
 		Use:   "import [FORMAT] [FILE...]",
 		Short: "Convert a log of Slurm, Kubernetes or Ray, a table of jobs, or a public trace to an instance",
@@ -216,7 +228,7 @@ func importCommand() *cobra.Command {
     --sync gang --quantum 60s -o instance.json
   hare import philly --jobs 500 --gpus GPU=256 -o philly.json.gz`,
 		Args: func(c *cobra.Command, args []string) error {
-			if list {
+			if mf.list {
 				return nil
 			}
 			if len(args) < 1 || len(args) > 3 || len(args) == 3 && args[0] != "armada" {
@@ -229,70 +241,27 @@ func importCommand() *cobra.Command {
 				cmp.Or(hare.Guess(args[0], importNames()), "."))}
 		},
 		ValidArgs: trace.ImportFormats(),
-		RunE: func(c *cobra.Command, args []string) error {
-			if list {
-				return printFormats(c.OutOrStdout())
-			}
-			var err error
-			if len(args) == 3 {
-				if table != "" {
-					return usageError{errors.New("import armada takes two files: leave --table out")}
-				}
-				args, table = args[:2], args[2]
-			}
-			if gpus != "" {
-				if cfg.GPUs, err = trace.ParseGPUs(gpus); err != nil {
-					return usageError{err}
-				}
-			}
-			for _, s := range []struct {
-				name string
-				to   *trace.Source
-			}{{strings.Join(args[1:], ""), &cfg.Trace}, {table, &cfg.Table}} {
-				if s.name == "" {
-					continue
-				}
-				if s.to.Name = s.name; s.name != "-" {
-					if _, err := os.Stat(s.name); err != nil {
-						if _, shippedErr := trace.Shipped(s.name); shippedErr == nil {
-							continue // the name is that of a trace that Hare includes
-						}
-						return err
-					}
-				}
-				f, err := openIn(s.name)
-				if err != nil {
-					return err
-				}
-				defer func() { _ = f.Close() }()
-				s.to.R = f
-			}
-			inst, report, err := trace.Import(args[0], cfg)
-			if err != nil {
-				return usageError{err}
-			}
-			fmt.Fprintln(stderr, report)
-			return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, inst) })
-		},
+		RunE:      func(c *cobra.Command, args []string) error { return mf.run(c, args) },
 	}
-	cfg.SetAside = true
+	mf.cfg.SetAside = true
 	f := c.Flags()
-	f.BoolVar(&list, "list-formats", false, "print the name of each format and what it is")
-	f.StringVar(&gpus, "gpus", "", "the cluster, e.g. V100=36,P100=36,K80=36 (default: the format's)")
-	f.StringVar(&table, "table", "", "table of speeds (gavel, shockwave), step times (pollux), nodes (openb) or "+
+	f.BoolVar(&mf.list, "list-formats", false, "print the name of each format and what it is")
+	f.StringVar(&mf.gpus, "gpus", "", "the cluster, e.g. V100=36,P100=36,K80=36 (default: the format's)")
+	f.StringVar(&mf.table, "table", "", "table of speeds (gavel, shockwave), step times (pollux), nodes (openb) or "+
 		"clusters (armada)")
-	f.StringVar(&cfg.Sync, "sync", "", "gang or rigid (default: gang where steps are known, rigid where only a "+
+	f.StringVar(&mf.cfg.Sync, "sync", "", "gang or rigid (default: gang where steps are known, rigid where only a "+
 		"duration is)")
-	f.DurationVar(&cfg.Quantum, "quantum", 60*time.Second, "how long a round of merged steps takes on the fastest type")
-	f.IntVar(&cfg.Jobs, "jobs", 0, "import only the first jobs of the trace, at most this many; 0 means all")
-	f.StringVar(&cfg.Releases, "releases", "trace", "releases of jobs: trace (jobs arrive as recorded) or zero")
-	f.StringVar(&cfg.Weights, "weights", "trace", "weights of jobs: trace (as recorded) or one")
-	f.StringVar(&cfg.Placement, "placement", "consolidated",
+	f.DurationVar(&mf.cfg.Quantum, "quantum", 60*time.Second,
+		"how long a round of merged steps takes on the fastest type")
+	f.IntVar(&mf.cfg.Jobs, "jobs", 0, "import only the first jobs of the trace, at most this many; 0 means all")
+	f.StringVar(&mf.cfg.Releases, "releases", "trace", "releases of jobs: trace (jobs arrive as recorded) or zero")
+	f.StringVar(&mf.cfg.Weights, "weights", "trace", "weights of jobs: trace (as recorded) or one")
+	f.StringVar(&mf.cfg.Placement, "placement", "consolidated",
 		"gavel: speeds of GPUs in one server (consolidated) or in several (unconsolidated)")
-	f.StringVar(&cfg.Shared, "shared", "skip", "openb: skip pods that request a part of a GPU, or give them a whole "+
+	f.StringVar(&mf.cfg.Shared, "shared", "skip", "openb: skip pods that request a part of a GPU, or give them a whole "+
 		"one: skip, whole")
-	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: format and trace)")
-	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")
+	f.StringVar(&mf.cfg.Name, "name", "", "name of the instance (default: format and trace)")
+	f.StringVarP(&mf.out, "output", "o", "", "write to this file (.gz, .zst compress)")
 	choices(c, "sync", "gang", "rigid")
 	choices(c, "releases", "trace", "zero")
 	choices(c, "weights", "trace", "one")
@@ -302,4 +271,50 @@ func importCommand() *cobra.Command {
 	outputs(c, outputData, "output")
 	c.AddCommand(importHistoryCommands()...)
 	return c
+}
+
+func (mf *importFlags) run(c *cobra.Command, args []string) error {
+	if mf.list {
+		return printFormats(c.OutOrStdout())
+	}
+	var err error
+	if len(args) == 3 {
+		if mf.table != "" {
+			return usageError{errors.New("import armada takes two files: leave --table out")}
+		}
+		args, mf.table = args[:2], args[2]
+	}
+	if mf.gpus != "" {
+		if mf.cfg.GPUs, err = trace.ParseGPUs(mf.gpus); err != nil {
+			return usageError{err}
+		}
+	}
+	for _, s := range []struct {
+		name string
+		to   *trace.Source
+	}{{strings.Join(args[1:], ""), &mf.cfg.Trace}, {mf.table, &mf.cfg.Table}} {
+		if s.name == "" {
+			continue
+		}
+		if s.to.Name = s.name; s.name != "-" {
+			if _, err := os.Stat(s.name); err != nil {
+				if _, shippedErr := trace.Shipped(s.name); shippedErr == nil {
+					continue // the name is that of a trace that Hare includes
+				}
+				return err
+			}
+		}
+		f, err := openIn(s.name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		s.to.R = f
+	}
+	inst, report, err := trace.Import(args[0], mf.cfg)
+	if err != nil {
+		return usageError{err}
+	}
+	fmt.Fprintln(stderr, report)
+	return writeOut(mf.out, func(w io.Writer) error { return wire.EncodeInstance(w, inst) })
 }

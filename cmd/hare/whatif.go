@@ -69,10 +69,10 @@ searches, and equal calls give equal answers.`,
 	changeFlags(f, &w.changes)
 	f.BoolVar(&w.together, "together", false, "combine all flags above, except --scenario, into one scenario")
 	f.StringVar(&w.result, "result", "", "the result of the base, which is then not solved again")
-	f.StringVar(&w.below, "prune-below", "", "do not search for a plan where the bound shows that the value cannot fall "+
-		"by more than this many weight-seconds")
-	f.DurationVar(&w.opt.TimeLimit, "time-limit", 0, "time limit for all scenarios together, e.g. 20s; 0 means that only work "+
-		"limits apply")
+	f.StringVar(&w.below, "prune-below", "", "do not search for a plan where the bound shows that the value cannot "+
+		"fall by more than this many weight-seconds")
+	f.DurationVar(&w.opt.TimeLimit, "time-limit", 0, "time limit for all scenarios together, e.g. 20s; 0 means that "+
+		"only work limits apply")
 	f.Int64Var(&w.opt.WorkLimit, "work-limit", 0,
 		"work limit of each solve; 0 means a limit computed from the instance's size")
 	f.Float64Var(&w.opt.Gap, "gap", solver.DefaultGap,
