@@ -217,3 +217,23 @@ func list[T any](ctx context.Context, api API, path string, report *history.Repo
 		}
 	}
 }
+
+// fieldManager is the name under which the API server knows the helper's writes.
+const fieldManager = "fieldManager=hare"
+
+// patchOperation is an operation of a JSON patch (RFC 6902).
+type patchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// pointer makes a JSON pointer of steps.
+func pointer(steps ...string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var b strings.Builder
+	for _, s := range steps {
+		b.WriteString("/" + escape.Replace(s))
+	}
+	return b.String()
+}

@@ -11,18 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/hare-sched/hare/history"
 )
 
 // A Job is let go where all of its pods have room. Until they are bound, the nodes of its type may be taken by
 // others, cordoned or removed, or a rule that the helper does not know of may keep the pods from them; the node
 // selector then keeps them from all other nodes. Such a Job is freed: as long as none of its pods is on a
 // node, it is suspended, loses the selector, and takes part again, on other types for a while.
-
-// FreedAnnotation is written on a Job that is freed: the GPU types that it is kept off, with the times in seconds
-// since 1970 at which it was freed of them, such as V100=1764328000,T4=1764329000.
-const FreedAnnotation = "hare.dev/freed"
 
 const (
 	// unboundWait is how long pods may wait for a node before their Job is freed, where nodes have room for them
@@ -31,20 +25,6 @@ const (
 	// freeWait is how long a Job that was freed of a type is kept off it.
 	freeWait = 10 * time.Minute
 )
-
-// ours reports whether the helper has chosen the type of a Job that it let go, which the user left open.
-func (j *job) ours(typeLabel string) bool {
-	return j.work == nil && slices.Contains(strings.Split(j.Metadata.Annotations[SelectorAnnotation], ","), typeLabel)
-}
-
-// choosesOpen reports whether the user leaves the type open in all templates.
-func (j *job) choosesOpen(typeLabel string) bool {
-	open := func(t *template) bool { _, set := t.Spec.NodeSelector[typeLabel]; return !set }
-	if j.sets == nil {
-		return open(&j.Spec.Template)
-	}
-	return !slices.ContainsFunc(j.sets.templates, func(t setTemplate) bool { return !open(&t.template) })
-}
 
 // freedOf reads FreedAnnotation; what cannot be read is left out.
 func (j *job) freedOf() map[string]int64 {
@@ -247,50 +227,4 @@ func (h *Helper) unselected(j *job, err error) (done bool, _ error) {
 	h.cfg.Logger.Warn("the API server did not take the node selector back: the next loop tries again", "job", j.id(),
 		"error", err.Error())
 	return false, nil
-}
-
-// rules are what a pod asks of a node, room apart.
-type rules struct {
-	sel         selection
-	tolerations *podSpec
-	needs       []resource
-}
-
-func (s *podSpec) rules(typeLabel string) *rules {
-	return &rules{sel: s.selects(typeLabel), tolerations: s, needs: s.resources()}
-}
-
-// allowed reports whether the rules of a pod allow a node: its type, labels, taints, and the resources of which the
-// node has some.
-func (r *room) allowed(by *rules) bool {
-	return (by.sel.types == nil || slices.Contains(by.sel.types, r.gpuType)) && by.sel.allows(r.labels) &&
-		by.tolerations.tolerated(r.taints) &&
-		!slices.ContainsFunc(by.needs, func(n resource) bool { return r.amounts[n.name] < n.amount })
-}
-
-// holds reports whether the node has room for a pod where nothing else is there.
-func (r *room) holds(d history.Demand) bool {
-	return r.gpus >= d.GPUs && (!r.cpuKnown || r.whole.CPUMilli >= d.CPUMilli) &&
-		(!r.memoryKnown || r.whole.MemoryMiB >= d.MemoryMiB)
-}
-
-// resource is a resource of a container that a node must have, beside CPUs and memory.
-type resource struct {
-	name   string
-	amount history.Quantity
-}
-
-// resources are the most that any container asks for of each resource, CPUs and memory apart: the names of GPUs, of
-// which nodes may have others, huge pages and room on disks.
-func (s *podSpec) resources() (out []resource) {
-	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
-		for _, list := range []map[string]history.Quantity{c.Resources.Requests, c.Resources.Limits} {
-			for name, amount := range list {
-				if name != "cpu" && name != "memory" && amount > 0 {
-					out = append(out, resource{name, amount})
-				}
-			}
-		}
-	}
-	return out
 }

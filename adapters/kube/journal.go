@@ -54,3 +54,27 @@ func (j *Journal) record(event string, u *Update, fault error, now time.Time) er
 	}
 	return j.file.Sync()
 }
+
+// Update is one Job that the helper lets go, or would let go.
+type Update struct {
+	Job    string `json:"job"` // namespace/name
+	UID    string `json:"uid"`
+	Type   string `json:"type"` // GPU type of the node selector
+	Old    string `json:"old"`
+	New    string `json:"new"`
+	Reason string `json:"reason"`
+	path   string
+	patch  []byte // of what is not a Workload
+	of     *job   // nil for Workloads
+	frees  bool   // the Job, which was let go before
+
+	work       *workload // that is patched; nil for Jobs
+	operations []patchOperation
+}
+
+// jsonPatch is the patch of a Workload, whose version may have changed by an earlier patch of the loop.
+func (u *Update) jsonPatch() []byte {
+	text, _ := json.Marshal(append([]patchOperation{{"replace", "/metadata/resourceVersion",
+		u.work.Metadata.ResourceVersion}}, u.operations...)) // strings, numbers and maps of strings are always JSON
+	return text
+}

@@ -19,91 +19,8 @@ import (
 // reads and writes Workloads alone: a change of a suspended Job's node selector would be fatal, since
 // Kueue would not see it before it has chosen a flavor.
 
-// SelectorAnnotation is written on a Workload or a Job whose pods the helper sends to a GPU type: the names of the
-// node selectors that it has added, with commas.
-const SelectorAnnotation = "hare.dev/selectors"
-
 // admissionWait is how long a Workload keeps the type that the helper chose while Kueue does not admit it.
 const admissionWait = 15 * time.Second
-
-// workload is a Workload of Kueue.
-type workload struct {
-	partial
-	Metadata meta
-	Spec     struct {
-		Active                      *bool
-		QueueName                   string
-		Priority                    int64
-		PriorityClassName           string          // of v1beta1
-		PriorityClassRef            json.RawMessage // since v1beta2
-		MaximumExecutionTimeSeconds int64
-		PodSets                     []struct {
-			Name     string
-			Count    int64
-			Template template
-		}
-	}
-	Status struct{ Conditions []condition }
-
-	queue *clusterQueue // nil where there is none
-	// sets are the places in PodSets of those whose pods ask for GPUs.
-	sets []int
-	// unlike says why the pods cannot be planned as one gang; "" where they can.
-	unlike string
-	// managed says that the Workload's user, or whoever runs its queue, opted in.
-	managed bool
-}
-
-// rootUID is the UID of the object that the Workload was made for.
-func (w *workload) rootUID() string {
-	for _, r := range w.Metadata.OwnerReferences {
-		return r.UID
-	}
-	return w.Metadata.UID
-}
-
-// hasPriorityClass reports whether the user chose the priority.
-func (w *workload) hasPriorityClass() bool {
-	return w.Spec.PriorityClassName != "" || len(w.Spec.PriorityClassRef) > 0 && string(w.Spec.PriorityClassRef) != "null"
-}
-
-// clusterQueue is a ClusterQueue of Kueue.
-type clusterQueue struct {
-	partial
-	Metadata meta
-	Spec     struct {
-		Cohort, CohortName string
-		Preemption         struct {
-			WithinClusterQueue, ReclaimWithinCohort string
-			BorrowWithinCohort                      struct{ Policy string }
-		}
-		FairSharing, AdmissionScope json.RawMessage
-		ResourceGroups              []struct {
-			Flavors []struct {
-				Name      string
-				Resources []struct {
-					Name         string
-					NominalQuota history.Quantity
-				}
-			}
-		}
-	}
-
-	types map[string]queueFlavor // by GPU type
-	// noOrder says why the helper must not change priorities; "" where it may.
-	noOrder string
-}
-
-// queueFlavor is what a ClusterQueue has of a GPU type.
-type queueFlavor struct {
-	labels map[string]string // of the flavor's nodes
-	gpus   int64             // of the quota; −1 where the cohort lends more
-	// several says that other flavors of the queue have this type too.
-	several bool
-}
-
-// queueUser is the user of the quotas of a ClusterQueue in the session.
-func (q *clusterQueue) queueUser() string { return "ClusterQueue " + q.Metadata.Name }
 
 // quotas are those that a plan goes by: of the types of which one flavor tells how many GPUs there are.
 func (q *clusterQueue) quotas() (quotas []hare.Quota) {
@@ -343,32 +260,4 @@ func (j *job) admits(gpuType string) bool {
 	}
 	f, ok := j.work.queue.types[gpuType]
 	return ok && (f.gpus < 0 || f.gpus >= j.pods()*held(&j.Spec.Template.Spec).GPUs)
-}
-
-// whyNotWorkload says why the helper does not choose the type of a Workload; "" where it may.
-func (h *Helper) whyNotWorkload(s *state, j *job) string {
-	w := j.work
-	switch {
-	case w.Metadata.DeletionTimestamp != nil:
-		return "is being deleted"
-	case w.Spec.Active != nil && !*w.Spec.Active:
-		return "is not active"
-	case w.unread:
-		return unreadValue
-	case w.queue == nil:
-		return "has no ClusterQueue"
-	case w.queue.unread:
-		return "is in a ClusterQueue with a value that cannot be read"
-	case len(w.queue.types) == 0:
-		return "is in a ClusterQueue whose flavors do not tell GPU types apart"
-	case j.Metadata.Annotations[HoldAnnotation] != "":
-		return "is held by the annotation " + HoldAnnotation
-	case len(s.pods[j.podsUID()]) > 0:
-		return "has lost its quota, and its pods are still there"
-	case len(j.Spec.Template.Spec.SchedulingGates) > 0:
-		return "has scheduling gates"
-	case w.unlike != "":
-		return w.unlike
-	}
-	return h.unclear(j)
 }

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -10,23 +9,6 @@ import (
 	"strings"
 	"time"
 )
-
-// patchOperation is an operation of a JSON patch (RFC 6902).
-type patchOperation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// pointer makes a JSON pointer of steps.
-func pointer(steps ...string) string {
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
-	var b strings.Builder
-	for _, s := range steps {
-		b.WriteString("/" + escape.Replace(s))
-	}
-	return b.String()
-}
 
 // workUpdate is a write of a Workload. The resourceVersion makes it fail with a conflict where somebody else
 // has changed the Workload since it was read.
@@ -36,25 +18,6 @@ func (h *Helper) workUpdate(j *job, was, now, reason string, operations []patchO
 		path: kueueGroup + h.kueueVersion + "/namespaces/" + url.PathEscape(m.Namespace) + "/workloads/" +
 			url.PathEscape(m.Name)}
 }
-
-// jsonPatch is the patch of a Workload, whose version may have changed by an earlier patch of the loop.
-func (u *Update) jsonPatch() []byte {
-	text, _ := json.Marshal(append([]patchOperation{{"replace", "/metadata/resourceVersion",
-		u.work.Metadata.ResourceVersion}}, u.operations...)) // strings, numbers and maps of strings are always JSON
-	return text
-}
-
-// selectors are the node selectors that the helper has added to a Workload, sorted.
-func (w *workload) selectors() []string {
-	text := w.Metadata.Annotations[SelectorAnnotation]
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, ",")
-}
-
-// chosen is the GPU type that the helper has chosen for a waiting Workload; "" for none.
-func (w *workload) chosen() string { return w.Metadata.Annotations[StartedAnnotation] }
 
 // choice is the patch that sends the pods of a Workload to a GPU type, or takes back what was chosen
 // before where gpuType is "".

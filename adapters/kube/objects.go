@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"net/url"
+
 	"github.com/hare-sched/hare/history"
 )
 
@@ -300,3 +302,176 @@ func us(at *time.Time) int64 {
 func before(a, b *meta) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp), strings.Compare(a.id(), b.id()))
 }
+
+// SelectorAnnotation is written on a Workload or a Job whose pods the helper sends to a GPU type: the names of the
+// node selectors that it has added, with commas.
+const SelectorAnnotation = "hare.dev/selectors"
+
+// workload is a Workload of Kueue.
+type workload struct {
+	partial
+	Metadata meta
+	Spec     struct {
+		Active                      *bool
+		QueueName                   string
+		Priority                    int64
+		PriorityClassName           string          // of v1beta1
+		PriorityClassRef            json.RawMessage // since v1beta2
+		MaximumExecutionTimeSeconds int64
+		PodSets                     []struct {
+			Name     string
+			Count    int64
+			Template template
+		}
+	}
+	Status struct{ Conditions []condition }
+
+	queue *clusterQueue // nil where there is none
+	// sets are the places in PodSets of those whose pods ask for GPUs.
+	sets []int
+	// unlike says why the pods cannot be planned as one gang; "" where they can.
+	unlike string
+	// managed says that the Workload's user, or whoever runs its queue, opted in.
+	managed bool
+}
+
+// rootUID is the UID of the object that the Workload was made for.
+func (w *workload) rootUID() string {
+	for _, r := range w.Metadata.OwnerReferences {
+		return r.UID
+	}
+	return w.Metadata.UID
+}
+
+// hasPriorityClass reports whether the user chose the priority.
+func (w *workload) hasPriorityClass() bool {
+	return w.Spec.PriorityClassName != "" || len(w.Spec.PriorityClassRef) > 0 && string(w.Spec.PriorityClassRef) != "null"
+}
+
+// clusterQueue is a ClusterQueue of Kueue.
+type clusterQueue struct {
+	partial
+	Metadata meta
+	Spec     struct {
+		Cohort, CohortName string
+		Preemption         struct {
+			WithinClusterQueue, ReclaimWithinCohort string
+			BorrowWithinCohort                      struct{ Policy string }
+		}
+		FairSharing, AdmissionScope json.RawMessage
+		ResourceGroups              []struct {
+			Flavors []struct {
+				Name      string
+				Resources []struct {
+					Name         string
+					NominalQuota history.Quantity
+				}
+			}
+		}
+	}
+
+	types map[string]queueFlavor // by GPU type
+	// noOrder says why the helper must not change priorities; "" where it may.
+	noOrder string
+}
+
+// queueFlavor is what a ClusterQueue has of a GPU type.
+type queueFlavor struct {
+	labels map[string]string // of the flavor's nodes
+	gpus   int64             // of the quota; −1 where the cohort lends more
+	// several says that other flavors of the queue have this type too.
+	several bool
+}
+
+// queueUser is the user of the quotas of a ClusterQueue in the session.
+func (q *clusterQueue) queueUser() string { return "ClusterQueue " + q.Metadata.Name }
+
+// selectors are the node selectors that the helper has added to a Workload, sorted.
+func (w *workload) selectors() []string {
+	text := w.Metadata.Annotations[SelectorAnnotation]
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// chosen is the GPU type that the helper has chosen for a waiting Workload; "" for none.
+func (w *workload) chosen() string { return w.Metadata.Annotations[StartedAnnotation] }
+
+// setKind is a kind of object that makes pods by several templates.
+type setKind struct {
+	kind, version string // version is group and version of the API
+	plural        string
+	suspend       []string // path of the field that suspends
+	controller    string   // value of managedBy of the kind's own controller
+	read          func(text json.RawMessage, s *podSets) error
+}
+
+func (k *setKind) listPath() string { return "/apis/" + k.version + "/" + k.plural }
+
+// podSets is what the helper knows of a JobSet or PyTorchJob beside a Job's fields.
+type podSets struct {
+	kind *setKind
+	// templates are those whose pods ask for GPUs, with their paths in the object.
+	templates []setTemplate
+	// pods counts the pods of templates; clamped, so that it cannot overflow.
+	pods int64
+	// why says why the object is left alone; "" where it is not.
+	why       string
+	suspended bool
+	managedBy string
+	deadlineS int64
+}
+
+type setTemplate struct {
+	path     []string
+	template template
+}
+
+// id names a job in plans, in the journal and in what is printed. Objects of different kinds may have the
+// same name.
+func (j *job) id() string {
+	if j.sets != nil {
+		return strings.ToLower(j.sets.kind.kind) + ":" + j.Metadata.id()
+	}
+	return j.Metadata.id()
+}
+
+// kind is what users call a job that is no Workload.
+func (j *job) kind() string {
+	if j.sets != nil {
+		return j.sets.kind.kind
+	}
+	return "Job"
+}
+
+// path is where the API server has the job.
+func (j *job) path() string {
+	m := &j.Metadata
+	if j.sets != nil {
+		return "/apis/" + j.sets.kind.version + "/namespaces/" + url.PathEscape(m.Namespace) + "/" + j.sets.kind.plural +
+			"/" + url.PathEscape(m.Name)
+	}
+	return "/apis/batch/v1/namespaces/" + url.PathEscape(m.Namespace) + "/jobs/" + url.PathEscape(m.Name)
+}
+
+// FreedAnnotation is written on a Job that is freed: the GPU types that it is kept off, with the times in seconds
+// since 1970 at which it was freed of them, such as V100=1764328000,T4=1764329000.
+const FreedAnnotation = "hare.dev/freed"
+
+// ours reports whether the helper has chosen the type of a Job that it let go, which the user left open.
+func (j *job) ours(typeLabel string) bool {
+	return j.work == nil && slices.Contains(strings.Split(j.Metadata.Annotations[SelectorAnnotation], ","), typeLabel)
+}
+
+// choosesOpen reports whether the user leaves the type open in all templates.
+func (j *job) choosesOpen(typeLabel string) bool {
+	open := func(t *template) bool { _, set := t.Spec.NodeSelector[typeLabel]; return !set }
+	if j.sets == nil {
+		return open(&j.Spec.Template)
+	}
+	return !slices.ContainsFunc(j.sets.templates, func(t setTemplate) bool { return !open(&t.template) })
+}
+
+// held is what a pod needs of a node.
+func held(s *podSpec) history.Demand { return s.Demand() }

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -19,41 +17,11 @@ import (
 // pods. The helper lets one go as it lets a Job go: in one patch that writes the node selector of the type
 // into each template whose pods ask for GPUs.
 
-// setKind is a kind of object that makes pods by several templates.
-type setKind struct {
-	kind, version string // version is group and version of the API
-	plural        string
-	suspend       []string // path of the field that suspends
-	controller    string   // value of managedBy of the kind's own controller
-	read          func(text json.RawMessage, s *podSets) error
-}
-
 var setKinds = []*setKind{
 	{"JobSet", "jobset.x-k8s.io/v1alpha2", "jobsets", []string{"spec", "suspend"},
 		"jobset.sigs.k8s.io/jobset-controller", readJobSet},
 	{"PyTorchJob", "kubeflow.org/v1", "pytorchjobs", []string{"spec", "runPolicy", "suspend"},
 		"kubeflow.org/training-operator", readPyTorchJob},
-}
-
-func (k *setKind) listPath() string { return "/apis/" + k.version + "/" + k.plural }
-
-// podSets is what the helper knows of a JobSet or PyTorchJob beside a Job's fields.
-type podSets struct {
-	kind *setKind
-	// templates are those whose pods ask for GPUs, with their paths in the object.
-	templates []setTemplate
-	// pods counts the pods of templates; clamped, so that it cannot overflow.
-	pods int64
-	// why says why the object is left alone; "" where it is not.
-	why       string
-	suspended bool
-	managedBy string
-	deadlineS int64
-}
-
-type setTemplate struct {
-	path     []string
-	template template
 }
 
 // setObject is a JobSet or PyTorchJob as the API server writes it.
@@ -240,33 +208,6 @@ func (o *setObject) job(k *setKind) (job, error) {
 		}
 	}
 	return j, nil
-}
-
-// id names a job in plans, in the journal and in what is printed. Objects of different kinds may have the
-// same name.
-func (j *job) id() string {
-	if j.sets != nil {
-		return strings.ToLower(j.sets.kind.kind) + ":" + j.Metadata.id()
-	}
-	return j.Metadata.id()
-}
-
-// kind is what users call a job that is no Workload.
-func (j *job) kind() string {
-	if j.sets != nil {
-		return j.sets.kind.kind
-	}
-	return "Job"
-}
-
-// path is where the API server has the job.
-func (j *job) path() string {
-	m := &j.Metadata
-	if j.sets != nil {
-		return "/apis/" + j.sets.kind.version + "/namespaces/" + url.PathEscape(m.Namespace) + "/" + j.sets.kind.plural +
-			"/" + url.PathEscape(m.Name)
-	}
-	return "/apis/batch/v1/namespaces/" + url.PathEscape(m.Namespace) + "/jobs/" + url.PathEscape(m.Name)
 }
 
 // goPatch lets a JobSet or PyTorchJob go, on a GPU type where label is not "". It is a JSON patch, since a

@@ -1,15 +1,11 @@
 package kube
 
 import (
-	"context"
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 )
 
@@ -50,9 +46,6 @@ type room struct {
 	amounts     map[string]history.Quantity
 }
 
-// held is what a pod needs of a node.
-func held(s *podSpec) history.Demand { return s.Demand() }
-
 // fits is how many pods of a kind the node has room for.
 func (r *room) fits(d history.Demand) int64 {
 	n := r.podsFree
@@ -75,161 +68,6 @@ func (r *room) take(d history.Demand, n int64) {
 	r.podsFree -= n
 }
 
-// Paths of the lists that are read.
-const (
-	nodesPath = "/api/v1/nodes"
-	podsPath  = "/api/v1/pods"
-	jobsPath  = "/apis/batch/v1/jobs"
-)
-
-// read asks the API server for nodes, pods and Jobs, and under Kueue for its objects. It only reads.
-func (h *Helper) read(ctx context.Context) (*state, error) {
-	h.report = &history.Report{}
-	h.counted.Unread, h.counted.NodesLeftOut = 0, 0
-	defer h.tellUnread()
-	nodes, _, err := list[node](ctx, h.api, nodesPath, h.report)
-	if err != nil {
-		return nil, err
-	}
-	pods, podsVersion, err := list[pod](ctx, h.api, podsPath, h.report)
-	if err != nil {
-		return nil, err
-	}
-	jobs, jobsVersion, err := list[job](ctx, h.api, jobsPath, h.report)
-	if err != nil {
-		return nil, err
-	}
-	h.versions = map[string]string{podsPath: podsVersion, jobsPath: jobsVersion}
-	roots := map[string]string{}
-	if h.cfg.Kueue {
-		for i := range jobs {
-			for _, r := range jobs[i].Metadata.OwnerReferences {
-				if r.Controller {
-					roots[jobs[i].Metadata.UID] = r.UID
-				}
-			}
-		}
-		jobs, err = h.readWorkloads(ctx, nodes, jobs)
-	} else {
-		jobs, err = h.readSets(ctx, jobs, roots)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return h.arrange(nodes, pods, jobs, roots)
-}
-
-// tellUnread counts the values that could not be read, and logs each kind of them once.
-func (h *Helper) tellUnread() {
-	h.counted.Unread += h.report.Unread()
-	for _, n := range h.report.SetAside {
-		if !h.warned[n.What] {
-			h.warned[n.What] = true
-			h.cfg.Logger.Warn("a value cannot be read, and is left aside", "what", n.What, "first", n.First)
-		}
-	}
-}
-
-// Wait waits for a time, or until a Job or a pod has changed since the last reading, and then for settle, in
-// which further changes come together. Where the API server does not tell changes, Wait waits for the
-// whole time. It returns false where ctx has ended.
-func (h *Helper) Wait(ctx context.Context, longest, settle time.Duration) bool {
-	w, ok := h.api.(Watcher)
-	whole := time.NewTimer(longest)
-	defer whole.Stop()
-	changed := make(chan struct{}, len(h.versions))
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	for path, version := range h.versions {
-		if ok && version != "" && settle > 0 {
-			go func() {
-				if w.Changed(watching, path, version) == nil {
-					changed <- struct{}{}
-				}
-			}()
-		}
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-whole.C:
-		return true
-	case <-changed:
-	}
-	gather := time.NewTimer(min(settle, longest))
-	defer gather.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-gather.C:
-		return true
-	}
-}
-
-// arrange makes a state of what was read.
-func (h *Helper) arrange(nodes []node, pods []pod, jobs []job, roots map[string]string) (*state, error) {
-	s := &state{nowUs: h.now().UnixMicro(), pods: map[string][]*pod{}, done: map[string]int64{},
-		waiting: map[string]*job{}, left: map[string]int{}, roots: roots,
-		unordered: map[*clusterQueue]bool{}}
-	rooms := map[string]*room{}
-	for i := range nodes {
-		if r := h.room(&nodes[i]); r != nil {
-			rooms[r.name] = r
-			s.nodes = append(s.nodes, r)
-		}
-	}
-	slices.SortFunc(s.nodes, func(a, b *room) int { return strings.Compare(a.name, b.name) })
-	byUID := map[string]*job{}
-	for i := range jobs {
-		j := &jobs[i]
-		switch d := held(&j.Spec.Template.Spec); {
-		case d.GPUs == 0:
-		case d.GPUs > hare.MaxGPUs || max(1, j.pods()) > hare.MaxGPUs/d.GPUs:
-			// One user's Job must not stop the others'. Its pods, where it has any, count by themselves.
-			if j.Spec.Suspend && h.takesPart(j) {
-				s.left[fmt.Sprintf("asks for more than %d GPUs", hare.MaxGPUs)]++
-			}
-		case j.ended():
-			s.over = append(s.over, j)
-		case j.sets != nil && j.sets.why != "":
-			// Its pods are not all alike, or not there at the same time: they count by themselves.
-			if j.Spec.Suspend {
-				s.jobs = append(s.jobs, j)
-			}
-		default:
-			byUID[j.podsUID()] = j
-			s.jobs = append(s.jobs, j)
-		}
-	}
-	slices.SortStableFunc(s.jobs, func(a, b *job) int { return before(&a.Metadata, &b.Metadata) })
-	for i := range pods {
-		p := &pods[i]
-		if p.over() {
-			if p.Status.Phase == "Succeeded" && held(&p.Spec).GPUs > 0 {
-				s.done[s.owner(p)]++
-			}
-			continue
-		}
-		d := held(&p.Spec)
-		if r := rooms[p.Spec.NodeName]; r != nil {
-			r.take(d, 1)
-		}
-		switch owner := byUID[s.owner(p)]; {
-		case owner != nil && d.GPUs > 0: // others, such as a master's, are not among job.pods
-			s.pods[owner.podsUID()] = append(s.pods[owner.podsUID()], p)
-		case d.GPUs > 0 && p.Spec.NodeName != "":
-			s.alone = append(s.alone, p)
-		case d.GPUs > 0 && len(p.Spec.SchedulingGates) == 0 && p.Metadata.DeletionTimestamp == nil:
-			s.floating = append(s.floating, p)
-		}
-	}
-	for _, r := range s.nodes {
-		r.settled, r.settledPods = r.free, r.podsFree
-	}
-	slices.SortStableFunc(s.alone, func(a, b *pod) int { return before(&a.Metadata, &b.Metadata) })
-	return s, nil
-}
-
 // owner is the UID of the job that a pod belongs to, and not of a Job that this has made.
 func (s *state) owner(p *pod) string {
 	owner := p.owner()
@@ -237,48 +75,6 @@ func (s *state) owner(p *pod) string {
 		return root
 	}
 	return owner
-}
-
-// room reads a node; nil where it takes no pods with GPUs. A node whose GPUs are shared under the name of whole ones
-// is left out: how much of a GPU a pod gets there is for others to say.
-func (h *Helper) room(n *node) *room {
-	ready := slices.IndexFunc(n.Status.Conditions, func(c condition) bool { return c.Type == "Ready" })
-	if n.Spec.Unschedulable || ready >= 0 && n.Status.Conditions[ready].Status != "True" ||
-		n.Metadata.DeletionTimestamp != nil {
-		return nil
-	}
-	gpuType := n.Metadata.Labels[h.cfg.TypeLabel]
-	r := &room{name: n.Metadata.Name, gpuType: gpuType, labels: n.Metadata.Labels, podsFree: 1 << 30,
-		amounts: n.Status.Allocatable}
-	for name, amount := range n.Status.Allocatable {
-		switch {
-		case history.IsGPU(name):
-			r.gpus += amount.Whole()
-		case name == "cpu":
-			r.free.CPUMilli, r.cpuKnown = int64(amount), true
-		case name == "memory":
-			r.free.MemoryMiB, r.memoryKnown = amount.MiB(), true
-		case name == "pods":
-			r.podsFree = amount.Whole()
-		}
-	}
-	if r.gpus == 0 || gpuType == "" {
-		return nil // without the label no type can be chosen
-	}
-	if r.gpus > hare.MaxGPUs || history.SharesGPUs(n.Status.Allocatable, n.Metadata.Labels, n.Metadata.Annotations,
-		gpuType) {
-		h.counted.NodesLeftOut++
-		return nil
-	}
-	for _, t := range n.Spec.Taints {
-		if t.Effect != "PreferNoSchedule" {
-			r.taints = append(r.taints, t)
-		}
-	}
-	slices.SortFunc(r.taints, func(a, b taint) int { return strings.Compare(a.String(), b.String()) })
-	r.free.GPUs = r.gpus
-	r.whole = r.free
-	return r
 }
 
 // taintsLabel is the label by which a session tells nodes apart whose taints differ.
@@ -296,66 +92,6 @@ func taintsValue(taints []taint) string {
 	return strconv.FormatUint(f.Sum64(), 36)
 }
 
-// whyNot says why the helper does not let a suspended Job go; "" where it may.
-func (h *Helper) whyNot(s *state, j *job) string {
-	if j.work != nil {
-		return h.whyNotWorkload(s, j)
-	}
-	m := &j.Metadata
-	switch {
-	case m.DeletionTimestamp != nil:
-		return "is being deleted"
-	case j.unread:
-		return unreadValue
-	case m.Labels[kueueQueueLabel] != "":
-		return "is in a queue of Kueue, which starts it"
-	case j.Spec.ManagedBy != "" && j.Spec.ManagedBy != "kubernetes.io/job-controller":
-		return "is managed by " + j.Spec.ManagedBy
-	case m.controller() != "" && m.controller() != "CronJob":
-		return "belongs to a " + m.controller() + ", which starts it"
-	case m.Annotations[StartedAnnotation] != "":
-		return "was let go before, and somebody has suspended it: without the annotation " + StartedAnnotation +
-			" it takes part again"
-	case m.Annotations[HoldAnnotation] != "":
-		return "is held by the annotation " + HoldAnnotation
-	case len(s.pods[j.podsUID()]) > 0:
-		return "has been suspended, and its pods are still there"
-	case len(j.Spec.Template.Spec.SchedulingGates) > 0:
-		return "has scheduling gates"
-	case j.sets != nil && j.sets.why != "":
-		return j.sets.why
-	case j.pods() < 1:
-		return "has a parallelism of 0"
-	}
-	if j.Spec.Completions != nil && j.Spec.Parallelism != nil && *j.Spec.Completions > *j.Spec.Parallelism {
-		return "runs its pods in turns: completions above parallelism"
-	}
-	return h.unclear(j)
-}
-
-// unclear says which rule of a job's pods the helper does not understand; "" for none.
-func (h *Helper) unclear(j *job) string {
-	if x := j.Spec.Template.Spec.selects(h.cfg.TypeLabel).unclear; x != "" {
-		return unclearRule + x
-	}
-	if x := j.Spec.Template.Spec.unclear; x != "" {
-		return unclearRule + x
-	}
-	return ""
-}
-
-// unreadValue is why a Job is left alone of which the helper does not know all.
-const unreadValue = "has a value that cannot be read"
-
-// unclearRule begins the reasons of which the helper cannot tell whether a Job fits.
-const unclearRule = "has "
-
-// takesPart reports whether a Job's user or the operator opted in.
-func (h *Helper) takesPart(j *job) bool {
-	return j.Metadata.Annotations[ManagedAnnotation] == "true" ||
-		j.work != nil && j.work.managed || slices.Contains(h.cfg.Namespaces, j.Metadata.Namespace)
-}
-
 func (s *state) room(name string) *room {
 	byName := func(r *room, name string) int { return strings.Compare(r.name, name) }
 	i, ok := slices.BinarySearchFunc(s.nodes, name, byName)
@@ -363,4 +99,122 @@ func (s *state) room(name string) *room {
 		return nil
 	}
 	return s.nodes[i]
+}
+
+// rules are what a pod asks of a node, room apart.
+type rules struct {
+	sel         selection
+	tolerations *podSpec
+	needs       []resource
+}
+
+func (s *podSpec) rules(typeLabel string) *rules {
+	return &rules{sel: s.selects(typeLabel), tolerations: s, needs: s.resources()}
+}
+
+// allowed reports whether the rules of a pod allow a node: its type, labels, taints, and the resources of which the
+// node has some.
+func (r *room) allowed(by *rules) bool {
+	return (by.sel.types == nil || slices.Contains(by.sel.types, r.gpuType)) && by.sel.allows(r.labels) &&
+		by.tolerations.tolerated(r.taints) &&
+		!slices.ContainsFunc(by.needs, func(n resource) bool { return r.amounts[n.name] < n.amount })
+}
+
+// holds reports whether the node has room for a pod where nothing else is there.
+func (r *room) holds(d history.Demand) bool {
+	return r.gpus >= d.GPUs && (!r.cpuKnown || r.whole.CPUMilli >= d.CPUMilli) &&
+		(!r.memoryKnown || r.whole.MemoryMiB >= d.MemoryMiB)
+}
+
+// resource is a resource of a container that a node must have, beside CPUs and memory.
+type resource struct {
+	name   string
+	amount history.Quantity
+}
+
+// resources are the most that any container asks for of each resource, CPUs and memory apart: the names of GPUs, of
+// which nodes may have others, huge pages and room on disks.
+func (s *podSpec) resources() (out []resource) {
+	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
+		for _, list := range []map[string]history.Quantity{c.Resources.Requests, c.Resources.Limits} {
+			for name, amount := range list {
+				if name != "cpu" && name != "memory" && amount > 0 {
+					out = append(out, resource{name, amount})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// flight are pods of one job that are let go and not bound yet.
+type flight struct {
+	template *podSpec
+	need     history.Demand // of one pod, with GPUs
+	pods     int64
+	whole    bool // the helper let them go, so that all of them must find room
+	rules    *rules
+}
+
+// allows reports whether pods of the flight may be on a node.
+func (f *flight) allows(typeLabel string, r *room) bool {
+	if f.rules == nil {
+		f.rules = f.template.rules(typeLabel)
+	}
+	return r.allowed(f.rules)
+}
+
+// safe reports whether all pods in flight on a GPU type find GPUs even where the scheduler binds the others
+// in the worst way: it may spread small pods over nodes, so that no node has room for a large one.
+// It takes O(flights · nodes) besides a sort of the nodes for each flight.
+func (s *state) safe(typeLabel, gpuType string) bool {
+	total := int64(0)
+	var here []*flight
+	for _, f := range s.flights {
+		if slices.ContainsFunc(s.nodes, func(r *room) bool { return r.gpuType == gpuType && f.allows(typeLabel, r) }) {
+			here = append(here, f)
+			total += f.pods * f.need.GPUs
+		}
+	}
+	for _, f := range here {
+		if f.whole && s.slots(f, typeLabel, gpuType, total-f.pods*f.need.GPUs) < f.pods {
+			return false
+		}
+	}
+	return true
+}
+
+// slots is how many pods of a flight fit on a GPU type, beside bound pods, after others have taken a
+// number of GPUs in the way that leaves the least room.
+func (s *state) slots(f *flight, typeLabel, gpuType string, others int64) (n int64) {
+	var costs []int64 // of taking the first slot of each node
+	for _, r := range s.nodes {
+		if r.gpuType != gpuType || !f.allows(typeLabel, r) {
+			continue
+		}
+		beside := *r
+		beside.free, beside.podsFree = r.settled, r.settledPods
+		if slots := beside.fits(f.need); slots > 0 {
+			n += slots
+			costs = append(costs, min(f.need.GPUs, beside.free.GPUs-slots*f.need.GPUs+1))
+		}
+	}
+	slices.Sort(costs)
+	for _, cost := range costs {
+		if cost > others {
+			return n
+		}
+		others -= cost
+		n--
+	}
+	return n - others/f.need.GPUs
+}
+
+// types are the GPU types of the nodes in service, sorted.
+func (s *state) types() (types []string) {
+	for _, r := range s.nodes {
+		types = append(types, r.gpuType)
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
 }

@@ -19,28 +19,6 @@ const untyped = "gpu"
 // othersLimitUs is four times as long as work of others is believed to take, of which nothing is known.
 const othersLimitUs = 4 * 3600 * 1_000_000
 
-// amount is what a node has, or what is held of it.
-type amount struct{ gpus, cpuMilli, memoryMiB int64 }
-
-func (a amount) plus(b amount) amount {
-	return amount{a.gpus + b.gpus, a.cpuMilli + b.cpuMilli, a.memoryMiB + b.memoryMiB}
-}
-
-// minus returns what is left, none of it below 0.
-func (a amount) minus(b amount) amount {
-	return amount{max(0, a.gpus-b.gpus), max(0, a.cpuMilli-b.cpuMilli), max(0, a.memoryMiB-b.memoryMiB)}
-}
-
-// least returns the lesser of each.
-func (a amount) least(b amount) amount {
-	return amount{min(a.gpus, b.gpus), min(a.cpuMilli, b.cpuMilli), min(a.memoryMiB, b.memoryMiB)}
-}
-
-// covers reports whether b has room in a.
-func (a amount) covers(b amount) bool {
-	return a.gpus >= b.gpus && a.cpuMilli >= b.cpuMilli && a.memoryMiB >= b.memoryMiB
-}
-
 // node is a node of Ray with GPUs.
 type node struct {
 	id, name, gpuType string
@@ -127,22 +105,12 @@ func newNode(r *rayNode) *node {
 	return n
 }
 
-const mib = 1 << 20
-
 // typeShare is how much of the resource of its type a job asks for.
 const typeShare = 0.001
 
 // reach reports whether a job can be sent to the node: by its label, or by the resource of its type. A resource that
 // no node has would keep the job pending until Ray gives it up.
 func (n *node) reach(byType bool) bool { return !byType || n.gpuType == untyped || n.typeResource }
-
-// whole is a number that Ray tells, within what sessions take of a node.
-func whole(x float64) int64 {
-	if !(x > 0) {
-		return 0
-	}
-	return int64(min(x, hare.MaxPerTask))
-}
 
 // Ray's names for the ID of a node, and for the resource that tells the type of its GPUs.
 const (
@@ -336,4 +304,15 @@ func better(s *Spec, a, b *node) bool {
 		return x < y
 	}
 	return a.free().gpus < b.free().gpus
+}
+
+// Start is a job that is submitted.
+type Start struct {
+	Job    string
+	Name   string
+	GPUs   int64
+	Node   string // empty means that Ray chooses
+	NodeID string
+	Type   string
+	Reason string
 }

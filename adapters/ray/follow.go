@@ -2,7 +2,6 @@ package ray
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -145,19 +144,4 @@ func (h *Helper) stopCancelled(ctx context.Context, v *view) (failures []error, 
 		}
 	}
 	return failures, nil
-}
-
-// secondsText is what hare import ray reads of the times on types.
-func secondsText(s *Spec) string {
-	seconds := map[string]float64{}
-	for _, t := range s.On {
-		if t.Seconds > 0 {
-			seconds[t.Type] = t.Seconds
-		}
-	}
-	if len(seconds) == 0 {
-		return ""
-	}
-	text, _ := json.Marshal(seconds) // cannot fail: Validate has done it
-	return string(text)
 }

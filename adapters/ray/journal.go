@@ -196,12 +196,3 @@ func (j *Journal) Compact(ctx context.Context, epoch, beforeUs int64, now time.T
 		return nil, nil
 	})
 }
-
-// fileMode lets those use the files who may use the directory.
-func fileMode(dir string) os.FileMode {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return 0o600
-	}
-	return info.Mode().Perm() & 0o666
-}

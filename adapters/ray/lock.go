@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -28,13 +27,18 @@ func lockFile(ctx context.Context, path string, mode os.FileMode) (unlock func()
 	}
 }
 
-// tryLead takes the lock of the process that leads; false where another has it.
-func tryLead(dir string) (release func(), led bool, err error) {
-	return tryLock(filepath.Join(dir, leaderLock), fileMode(dir))
-}
-
+// tryLock takes a lock, or returns false where another process has it.
 func tryLock(path string, mode os.FileMode) (unlock func(), ok bool, err error) {
 	lock := flock.New(path, flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(mode))
 	ok, err = lock.TryLock()
 	return func() { _ = lock.Close() }, ok, err
+}
+
+// fileMode lets those use the files who may use the directory.
+func fileMode(dir string) os.FileMode {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return 0o600
+	}
+	return info.Mode().Perm() & 0o666
 }

@@ -1,8 +1,6 @@
 package ray
 
 import (
-	"net/http"
-
 	"github.com/hare-sched/hare/adapters/metrics"
 )
 
@@ -47,6 +45,3 @@ func (c *counters) shown() []metrics.Metric {
 		metrics.Gauge("plan_seconds", "How long its plan took.", c.PlanSeconds),
 	}
 }
-
-// Metrics serves the metrics. It may be called, and serve, beside Step.
-func (h *Helper) Metrics() http.Handler { return h.shown.Handler() }

@@ -3,7 +3,10 @@ package ray
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/hare-sched/hare/history"
 )
 
 // State is what has become of a job.
@@ -175,4 +178,18 @@ func (q *Queue) active() []*Entry {
 // waiting lists the jobs that wait, the longest waiting first.
 func (q *Queue) waiting() []*Entry {
 	return slices.DeleteFunc(slices.Clone(q.Entries), func(e *Entry) bool { return e.State != Waiting })
+}
+
+// forHistory is the job as history knows jobs.
+func (e *Entry) forHistory() *history.Job {
+	s := &e.Spec
+	j := &history.Job{ID: e.ID, Name: s.Name, User: s.User, SubmitUs: e.SubmitUs, LimitUs: int64(s.LimitS * 1e6),
+		GPUs: s.GPUs, Nodes: 1, PerTask: s.GPUs, CPUMilli: s.needs().cpuMilli, MemoryMiB: s.MemoryMiB}
+	for _, t := range s.On {
+		if t.Seconds > 0 {
+			j.Seconds = append(j.Seconds, history.TypeSeconds{Type: t.Type, Us: max(1, int64(t.Seconds*1e6))})
+		}
+	}
+	slices.SortFunc(j.Seconds, func(a, b history.TypeSeconds) int { return strings.Compare(a.Type, b.Type) })
+	return j
 }

@@ -1,11 +1,7 @@
 package ray
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -17,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/history"
 )
 
 // Spec is what a user wants to run.
@@ -145,59 +140,6 @@ func (s *Spec) Validate() error {
 // jobID are the IDs that users may give: Ray takes them, and they stand in addresses.
 var jobID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// Submit adds a job to the queue and returns its ID when it is on disk. With an ID of the user, a second
-// submission of the same job does nothing, so that a submission may be repeated.
-func Submit(ctx context.Context, j *Journal, id string, spec *Spec, now time.Time) (string, error) {
-	if err := spec.Validate(); err != nil {
-		return "", err
-	}
-	if id != "" && !jobID.MatchString(id) {
-		return "", &InvalidError{Pointer: "/id", Reason: "must be letters, digits, dots, underscores and hyphens, at " +
-			"most 100, and begin with a letter or digit"}
-	}
-	given := id != ""
-	if !given {
-		var random [5]byte
-		if _, err := rand.Read(random[:]); err != nil {
-			return "", err
-		}
-		id = "hare-" + hex.EncodeToString(random[:])
-	}
-	return id, j.Update(ctx, 0, now, func(q *Queue) ([]Record, error) {
-		old := q.Get(id)
-		if old == nil {
-			return []Record{{Event: eventSubmitted, Job: id, Spec: spec}}, nil
-		}
-		a, _ := json.Marshal(&old.Spec) // cannot fail: Validate has done it
-		b, _ := json.Marshal(spec)
-		if !given || string(a) != string(b) {
-			return nil, &InvalidError{Pointer: "/id", Reason: fmt.Sprintf("the job %s is in the queue already and is "+
-				"another one: choose another ID", id)}
-		}
-		return nil, nil
-	})
-}
-
-// ErrEnded says that a job cannot be cancelled any more.
-var ErrEnded = errors.New("has ended")
-
-// Cancel notes that a job is to end. A job that waits has ended then; one that Ray has is stopped by the
-// process that leads.
-func Cancel(ctx context.Context, j *Journal, id, by string, now time.Time) error {
-	return j.Update(ctx, 0, now, func(q *Queue) ([]Record, error) {
-		e := q.Get(id)
-		switch {
-		case e == nil:
-			return nil, &InvalidError{Reason: fmt.Sprintf("no job %.100q is in the queue: hare ray jobs lists them", id)}
-		case e.State.Ended():
-			return nil, fmt.Errorf("the job %s %w: %s", id, ErrEnded, e.State)
-		case e.Cancel:
-			return nil, nil
-		}
-		return []Record{{Event: eventCancel, Job: id, By: by, Reason: "cancelled by " + by}}, nil
-	})
-}
-
 // allows reports whether a job may run on a GPU type.
 func (s *Spec) allows(gpuType string) bool {
 	return len(s.On) == 0 ||
@@ -219,20 +161,6 @@ func (s *Spec) seconds(gpuType string) float64 {
 	return 0
 }
 
-// forHistory is the job as history knows jobs.
-func (e *Entry) forHistory() *history.Job {
-	s := &e.Spec
-	j := &history.Job{ID: e.ID, Name: s.Name, User: s.User, SubmitUs: e.SubmitUs, LimitUs: int64(s.LimitS * 1e6),
-		GPUs: s.GPUs, Nodes: 1, PerTask: s.GPUs, CPUMilli: s.needs().cpuMilli, MemoryMiB: s.MemoryMiB}
-	for _, t := range s.On {
-		if t.Seconds > 0 {
-			j.Seconds = append(j.Seconds, history.TypeSeconds{Type: t.Type, Us: max(1, int64(t.Seconds*1e6))})
-		}
-	}
-	slices.SortFunc(j.Seconds, func(a, b history.TypeSeconds) int { return strings.Compare(a.Type, b.Type) })
-	return j
-}
-
 // ShellLine joins arguments to a line that a shell takes apart again.
 func ShellLine(args []string) string {
 	quoted := make([]string, len(args))
@@ -251,3 +179,18 @@ func ShellLine(args []string) string {
 
 // escaped is an ID in a path.
 func escaped(id string) string { return url.PathEscape(id) }
+
+// secondsText is what hare import ray reads of the times on types.
+func secondsText(s *Spec) string {
+	seconds := map[string]float64{}
+	for _, t := range s.On {
+		if t.Seconds > 0 {
+			seconds[t.Type] = t.Seconds
+		}
+	}
+	if len(seconds) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(seconds) // cannot fail: Validate has done it
+	return string(text)
+}

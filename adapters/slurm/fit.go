@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hare-sched/hare"
@@ -12,46 +11,6 @@ import (
 // A constraint that no node satisfies together with the rest of a job's request stops the job for ever: Slurm takes
 // it, gives the job the reason BadConstraints and the priority 0, and does not look at the job again. So the
 // helper asks, before it writes a constraint and at each look afterwards, whether there are such nodes.
-
-// asked is what a waiting job asks of each node or in all, in Slurm's form, such as gres/gpu:v100:2.
-type asked struct{ perNode, perJob, perTask, perSocket string }
-
-// ofNode are the counts that each node of the job must have.
-func (a *asked) ofNode() []map[string]int64 {
-	return []map[string]int64{gresCounts(a.perNode), gresCounts(a.perTask), gresCounts(a.perSocket)}
-}
-
-// gresCounts counts generic resources by name, such as ssd and gpu, and by name and type, such as gpu:v100, in a
-// text such as gpu:v100:2(S:0-1),ssd:1. Trackable resources of other kinds, such as cpu=2, are left out.
-func gresCounts(text string) map[string]int64 {
-	counts := map[string]int64{}
-	depth := 0
-	for part := range strings.FieldsFuncSeq(text, func(r rune) bool {
-		switch r {
-		case '(':
-			depth++
-		case ')':
-			depth--
-		}
-		return r == ',' && depth == 0
-	}) {
-		part, _, _ = strings.Cut(part, "(")
-		part = strings.TrimPrefix(strings.TrimPrefix(part, "gres/"), "gres:")
-		fields := strings.Split(strings.ReplaceAll(part, "=", ":"), ":")
-		n, last := int64(1), len(fields)-1
-		if v, err := strconv.ParseInt(fields[last], 10, 64); err == nil && last > 0 {
-			n, fields = v, fields[:last]
-		}
-		if slices.Contains([]string{"", "(null)", "N/A", "cpu", "mem", "node", "billing", "none"}, fields[0]) {
-			continue
-		}
-		counts[fields[0]] += n
-		if len(fields) > 1 {
-			counts[strings.Join(fields[:2], ":")] += n
-		}
-	}
-	return counts
-}
 
 // has reports whether counts of a node cover counts that a job asks for.
 func has(node, job map[string]int64) bool {

@@ -7,16 +7,10 @@ import (
 	"time"
 )
 
-// Waits around constraints.
-const (
-	// firstFreeWait is how long an entry that was freed gets no other constraint; each further time doubles it.
-	firstFreeWait = 10 * time.Minute
-	lastFreeWait  = 24 * time.Hour
-	// patience is how long an entry that the plan would start at once waits with a constraint before it is freed:
-	// something that the helper does not know of keeps it from the nodes of its type. Slurm may take minutes
-	// to look at priorities and at long queues.
-	patience = 5 * time.Minute
-)
+// patience is how long an entry that the plan would start at once waits with a constraint before it is freed:
+// something that the helper does not know of keeps it from the nodes of its type. Slurm may take minutes to look
+// at priorities and at long queues.
+const patience = 5 * time.Minute
 
 // constraintReasons begin the reasons of jobs that wait because no node that they may have is there, as Slurm writes
 // them (with blanks or underscores, and with names of nodes behind a comma).

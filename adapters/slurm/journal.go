@@ -12,6 +12,13 @@ import (
 	"time"
 )
 
+// firstFreeWait is how long an entry that was freed gets no other constraint; each further time doubles it, up to
+// lastFreeWait.
+const (
+	firstFreeWait = 10 * time.Minute
+	lastFreeWait  = 24 * time.Hour
+)
+
 // Journal is the file in which every write stands before it is made, one JSON object a line. A
 // helper that begins again knows by it what it has written.
 type Journal struct {
@@ -175,4 +182,35 @@ func (j *Journal) foreign(r *Record, order Order) bool {
 		return field == "SiteFactor" && r.Site != 0
 	}
 	return stands != e.last && stands != e.before && stands != e.own
+}
+
+// Update is one value that the helper writes, or would write.
+type Update struct {
+	Job     int64  `json:"job"`
+	SubmitS int64  `json:"submit"`
+	Field   string `json:"field"` // SiteFactor, Nice, Features, Prefer or Comment
+	Old     string `json:"old"`
+	New     string `json:"new"`
+	Reason  string `json:"reason"`
+	// own is the user's value of the field, which --reset writes.
+	own string
+}
+
+// script writes updates as commands for scontrol's standard input, one line a job, and another for its
+// comment, so that a comment that Slurm refuses costs nothing else.
+func script(updates []Update) []byte {
+	var b []byte
+	for i, u := range updates {
+		if i == 0 || updates[i-1].Job != u.Job || u.Field == "Comment" {
+			if i > 0 {
+				b = append(b, '\n')
+			}
+			b = append(b, "update JobId="+strconv.FormatInt(u.Job, 10)...)
+		}
+		b = append(b, " "+u.Field+"="+u.New...)
+	}
+	if len(b) > 0 {
+		b = append(b, '\n')
+	}
+	return b
 }

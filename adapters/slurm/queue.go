@@ -249,20 +249,3 @@ func limitMinutes(text string) (int64, error) {
 	}
 	return (seconds + 59) / 60, nil
 }
-
-// nameTypes gives the GPUs that running jobs hold the type of their node, where Slurm does not say it.
-func (s *State) nameTypes() {
-	types := map[string]string{}
-	for i := range s.Nodes {
-		if n := &s.Nodes[i]; len(n.GPUs) == 1 {
-			types[n.Name] = n.GPUs[0].Type
-		}
-	}
-	for i := range s.Jobs {
-		for k := range s.Jobs[i].On {
-			if h := &s.Jobs[i].On[k]; h.Type == "" {
-				h.Type = types[h.Node]
-			}
-		}
-	}
-}

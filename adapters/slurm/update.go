@@ -2,63 +2,14 @@ package slurm
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/adapters/advice"
 )
-
-// Update is one value that the helper writes, or would write.
-type Update struct {
-	Job     int64  `json:"job"`
-	SubmitS int64  `json:"submit"`
-	Field   string `json:"field"` // SiteFactor, Nice, Features, Prefer or Comment
-	Old     string `json:"old"`
-	New     string `json:"new"`
-	Reason  string `json:"reason"`
-	// own is the user's value of the field, which --reset writes.
-	own string
-}
-
-// entryAdvice is what the plan says of one entry of Slurm's queue, in the order of the plan.
-type entryAdvice struct {
-	entry  int64
-	turn   int // from 1
-	types  []string
-	startS int64 // seconds from now; −1 where the plan does not say
-	endS   int64 // seconds from now before which the job cannot end; −1 where nothing is known
-	now    bool  // the plan starts it at once
-}
-
-// entriesOf makes turns of jobs turns of Slurm's entries. Tasks of an array are one entry, at the
-// turn of the first one.
-func entriesOf(turns []advice.Turn, s *State) (list []entryAdvice) {
-	entries := make(map[string]int64, len(s.Jobs))
-	for i := range s.Jobs {
-		entries[s.Jobs[i].ID] = s.Jobs[i].Entry
-	}
-	at := map[int64]int{}
-	for _, t := range turns {
-		entry := entries[t.ID]
-		k, known := at[entry]
-		if !known {
-			k = len(list)
-			at[entry] = k
-			list = append(list, entryAdvice{entry: entry, turn: k + 1, startS: t.StartS, endS: t.EndS, now: t.Now})
-		}
-		for _, gpuType := range t.Types {
-			if !slices.Contains(list[k].types, gpuType) {
-				list[k].types = append(list[k].types, gpuType)
-			}
-		}
-	}
-	return list
-}
 
 // differences returns what to write so that Slurm goes by the advice: only what differs from what
 // stands, of entries that take part, in the order of the advice. The types of entries that were freed stay.
@@ -192,17 +143,6 @@ func (h *Helper) orderUpdate(r *Record, a entryAdvice, was, wanted int64) Update
 	return u
 }
 
-func (a entryAdvice) reason() string {
-	start := "the plan does not say when it starts"
-	if a.startS >= 0 {
-		start = fmt.Sprintf("the plan starts it in %d s", a.startS)
-	}
-	if len(a.types) > 0 {
-		start += " on " + strings.Join(a.types, " or ")
-	}
-	return fmt.Sprintf("turn %d in the plan; %s", a.turn, start)
-}
-
 // typeField is the field by which entries get types, and what stands in it.
 func (h *Helper) typeField(r *Record) (field, stands string) {
 	if h.cfg.GPUType == TypePrefer {
@@ -290,23 +230,4 @@ func (h *Helper) typeUpdate(s *State, r *Record, j *Job, a entryAdvice, features
 	}
 	return Update{Job: r.ID, SubmitS: r.SubmitS, Field: field, Old: stands, New: wanted, Reason: a.reason(),
 		own: own}, true
-}
-
-// script writes updates as commands for scontrol's standard input, one line a job, and another for its
-// comment, so that a comment that Slurm refuses costs nothing else.
-func script(updates []Update) []byte {
-	var b []byte
-	for i, u := range updates {
-		if i == 0 || updates[i-1].Job != u.Job || u.Field == "Comment" {
-			if i > 0 {
-				b = append(b, '\n')
-			}
-			b = append(b, "update JobId="+strconv.FormatInt(u.Job, 10)...)
-		}
-		b = append(b, " "+u.Field+"="+u.New...)
-	}
-	if len(b) > 0 {
-		b = append(b, '\n')
-	}
-	return b
 }

@@ -125,7 +125,8 @@ func TestRelaxedJobsShareGPUs(t *testing.T) {
 					nodes[j.ID][task.Agent] = true
 				}
 			}
-			if text := clustertext.Job(j, time.Now()); strings.Contains(text, "parameters  on ") && strings.Contains(text, " of round ") &&
+			if text := clustertext.Job(j, time.Now()); strings.Contains(text, "parameters  on ") &&
+				strings.Contains(text, " of round ") &&
 				j.Round > 0 {
 				shown = text
 			}

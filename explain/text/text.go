@@ -90,8 +90,8 @@ func (p *printer) explanation(x *explaindoc.Answer) {
 			paid = []string{"none"}
 		}
 		p.line("Price: weighted time %s + GPU time %s (%s).", cost, words.Short(c.Paid), strings.Join(paid, ", "))
-		p.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", words.Short(c.Least),
-			words.Short(c.Reduced), 100*c.ReducedShare)
+		p.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.",
+			words.Short(c.Least), words.Short(c.Reduced), 100*c.ReducedShare)
 		for _, t := range x.Elsewhere {
 			on := t.Type
 			if t.Label != "" {

@@ -1,5 +1,5 @@
-// Package text prints what a what-if answers for people: a table of the scenarios, and what their proved changes are in
-// hours.
+// Package text prints what a what-if answers for people: a table of the scenarios, and what their proved changes are
+// in hours.
 package text
 
 import (

@@ -152,7 +152,8 @@ func Job(j *clusterdoc.Job, now time.Time) string {
 		for _, t := range at.Tasks {
 			switch {
 			case t.Round != nil && t.RoundTask != nil:
-				row("  GPU", "%s: task %d of round %d, %s", words.Plain(strings.Join(t.GPUs, ",")), *t.RoundTask, *t.Round, t.State)
+				row("  GPU", "%s: task %d of round %d, %s", words.Plain(strings.Join(t.GPUs, ",")), *t.RoundTask,
+					*t.Round, t.State)
 			case len(t.GPUs) == 0:
 				row("  parameters", "on %s %s%s", words.Plain(t.Agent), t.State, taskEnd(t))
 			default:

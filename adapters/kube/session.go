@@ -109,15 +109,6 @@ func (h *Helper) podAlone(s *state, p *pod) advice.Job {
 		StartUs: cmp.Or(us(p.Status.StartTime), s.nowUs), On: []history.Held{{Node: p.Spec.NodeName, GPUs: g}}}
 }
 
-// types are the GPU types of the nodes in service, sorted.
-func (s *state) types() (types []string) {
-	for _, r := range s.nodes {
-		types = append(types, r.gpuType)
-	}
-	slices.Sort(types)
-	return slices.Compact(types)
-}
-
 // started is a job that was let go: one job of the session for each GPU type on which it has pods. Pods
 // that have no node yet, or are not made yet, are placed where there is room for them.
 func (h *Helper) started(s *state, j *job) (jobs []advice.Job) {
