@@ -103,7 +103,7 @@ func hostsOf(allow []string, listen string) (*api.Hosts, error) {
 		}
 	}
 	if host, _, err := net.SplitHostPort(listen); err == nil {
-		_ = hosts.Allow(host) // what is no name is nothing that a browser could call
+		_ = hosts.Allow(host) // no browser could call what is not a name
 	}
 	return hosts, nil
 }

@@ -36,7 +36,7 @@ func agentCommand() *cobra.Command {
 		Use:   "agent",
 		Short: "Run jobs of a managed cluster on this machine",
 		Long: `Agent takes part in a cluster of a server: it registers the GPUs of this machine, starts
-the jobs that the server gives it, keeps their outputs, and tells how they end. One
+the jobs that the server gives it, keeps their outputs, and reports how they end. One
 agent runs on each machine. It finds NVIDIA's GPUs by NVML, and keeps jobs from those
 that have a fault.
 
@@ -44,14 +44,14 @@ that have a fault.
 --seconds V100=30) are played, --speed times faster, and others are run. --devices cpu=2
 does real work on cores.
 
-Each job has a process of its own beside the agent, so that the agent can be killed
+Each job has a process of its own, apart from the agent, so that the agent can be killed
 and started again while jobs go on. When the agent has not reached the server for the
 time of the server's --agent-lease, its jobs end, because the server gives them to
 other machines then. SIGTERM ends the agent and not its jobs.
 
 Jobs can do what their user may. An agent of root with --run-as USER gives them a user of
 their own: they can then neither read the agent's key nor stop what ends them. Without it
-they are as mighty as the agent, and only jobs of one owner belong on such a node. A key in
+they may do all that the agent may, and only jobs of one owner belong on such a node. A key in
 HARE_API_KEY is gone from the environment once the agent has read it, and no job gets it.
 
 The agent never changes a setting of a GPU.`,

@@ -52,7 +52,7 @@ func database(which, name string) []string {
 func findUser(name string) (*runner.User, error) {
 	u := &runner.User{Home: "/", Shell: "/bin/sh"}
 	entry := database("passwd", name)
-	if len(entry) < 7 { // the system has no getent: what stands in /etc/passwd is found without
+	if len(entry) < 7 { // the system has no getent: what is in /etc/passwd is found without it
 		local, err := user.Lookup(name)
 		if err != nil {
 			local, err = user.LookupId(name)
@@ -109,7 +109,7 @@ func findGroup(name string) (uint32, error) {
 func number32(text string) (uint32, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n == 1<<32-1 {
-		return 0, fmt.Errorf("%q is no number of a user or group", text)
+		return 0, fmt.Errorf("%q is not a number of a user or group", text)
 	}
 	return uint32(n), nil
 }

@@ -65,7 +65,7 @@ that pause. The set figures has the files of testdata/instances and their varian
 each with limits of its own; --seeds adds instances of the same generators.
 
 Where bench/best.csv has the best known value and bound of an instance, lines and
-tables say how far each run is from them: where the rest of the gap is. --record FILE
+tables say how far each run is from them: where the remaining gap is. --record FILE
 writes such a table with what was found better, and by which command.
 
 --against cpsat also runs the models of bench/cpsat.py with the same limits and
@@ -291,7 +291,7 @@ func (gf *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) e
 	return err
 }
 
-// recordBest writes what is known now. The file's own table counts beside the one of this program.
+// recordBest writes what is known now. The file's own table counts as well as that of this program.
 func (gf *gapFlags) recordBest(rep *bench.GapReport, known map[string]*bench.Best) error {
 	text, err := os.ReadFile(gf.record)
 	switch {

@@ -157,7 +157,7 @@ func (s *switchFlags) measure(ctx context.Context) (*bench.Switches, error) {
 // last of which becomes the error of the command, and warnings of libraries.
 const switchProgress = "bench switch: "
 
-// progressLines passes whole lines on that tell of progress.
+// progressLines passes on whole lines about progress.
 type progressLines struct {
 	w    io.Writer
 	part []byte

@@ -96,7 +96,7 @@ func (df *doctorFlags) run(ctx context.Context) error {
 
 // engineCheck solves max x, x ≤ 3 in a worker.
 func engineCheck(ctx context.Context) check {
-	k := check{name: "HiGHS worker", remedy: "keep lib beside hare, as archives and make build have it, or name " +
+	k := check{name: "HiGHS worker", remedy: "keep lib next to hare, as archives and make build have it, or name " +
 		"the library in HARE_LIBHIGHS; " +
 		"without it the Go engine alone serves price bounds"}
 	pool, err := newPool()

@@ -36,7 +36,7 @@ var forms = map[string]document{
 	"plan":        {"the plan of an online session", ""},
 	"batch":       {"a batch of a session's journal", ""},
 	"keys":        {"a file of keys", ""},
-	"advice":      {"the state of a helper beside a cluster", ""},
+	"advice":      {"the state of hare slurm, kube or ray", ""},
 	"shadow":      {"a log of hare shadow --live", "hare shadow report reads it"},
 	"job-graphs":  {"a document of job graphs", ""},
 }
@@ -61,10 +61,10 @@ var membersOf = []struct {
 	{[]string{"op", "path"}, document{"a JSON patch", "hare whatif --patch reads it"}},
 	{[]string{"policies", "runs"}, document{"a report of simulations", ""}},
 	{[]string{"id", "rounds"}, document{"a job", "hare whatif --add-job reads it"}},
-	{[]string{"nodes"}, document{aCluster, "an instance has it in its member cluster, beside jobs"}},
+	{[]string{"nodes"}, document{aCluster, "an instance has it in its member cluster, next to jobs"}},
 }
 
-// beginnings are files that are no JSON.
+// beginnings are of files that are not JSON.
 var beginnings = []struct {
 	begin string
 	document
@@ -151,14 +151,14 @@ func recogniseObject(text []byte) document {
 	return document{}
 }
 
-// recogniseText recognises a text that is no JSON by its first line.
+// recogniseText recognises a text that is not JSON by its first line.
 func recogniseText(text []byte) document {
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	first := string(bytes.TrimSpace(line))
 	has := func(part string) bool { return strings.Contains(strings.ToLower(first), part) }
 	switch {
 	case bytes.IndexByte(text, 0) >= 0 || !utf8.ValidString(first):
-		return document{"no text", ""}
+		return document{"not a text", ""}
 	case has("jobid|") || has("|jobid"), strings.HasPrefix(strings.ToLower(first), "jobid "):
 		return document{"a text of sacct", "hare import slurm makes an instance of it"}
 	case has("nodename="), has("reservationname="), has("jobid="):
@@ -168,7 +168,7 @@ func recogniseText(text []byte) document {
 	case strings.Count(first, ",") > 0 || strings.Count(first, ";") > 1 || strings.Count(first, "\t") > 0:
 		return document{aTable, "hare import history makes an instance of a table of jobs"}
 	}
-	return document{fmt.Sprintf("no JSON: it begins with %.20q", first), ""}
+	return document{fmt.Sprintf("not JSON: it begins with %.20q", first), ""}
 }
 
 // wrongDocument is the error of a file that is another document than the one that is due.

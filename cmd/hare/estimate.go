@@ -133,20 +133,20 @@ func readHistory(file string, in io.Reader) ([]estimate.PastJob, error) {
 	arrival, duration := slices.Index(heads, "arrival_s"), slices.Index(heads, "duration_s")
 	switch {
 	case arrival < 0 || duration < 0:
-		return nil, usageError{fmt.Errorf("%s:1: the columns arrival_s and duration_s are needed, beside columns such "+
+		return nil, usageError{fmt.Errorf("%s:1: the columns arrival_s and duration_s are needed, and perhaps columns such "+
 			"as user", file)}
 	case len(heads)-2 > hare.MaxClassLabels:
-		return nil, usageError{fmt.Errorf("%s:1: there are %d columns beside arrival_s and duration_s: at most %d are "+
+		return nil, usageError{fmt.Errorf("%s:1: there are %d columns besides arrival_s and duration_s: at most %d are "+
 			"allowed", file, len(heads)-2, hare.MaxClassLabels)}
 	}
 	for i, name := range heads {
 		label := hare.ClassLabel{Name: name}
 		switch {
 		case slices.Contains(heads[:i], name):
-			return nil, usageError{fmt.Errorf("%s:1: the column %.40q stands twice", file, name)}
+			return nil, usageError{fmt.Errorf("%s:1: the column %.40q is there twice", file, name)}
 		case name == "estimate_s":
 			return nil, usageError{fmt.Errorf("%s:1: leave out the column estimate_s: no rule predicts from what users "+
-				"told in the past, and policies calibrate what they tell of new jobs as jobs end", file)}
+				"expected in the past, and policies calibrate what they expect of new jobs as jobs end", file)}
 		case i != arrival && i != duration && label.Fault() != "":
 			return nil, usageError{fmt.Errorf("%s:1: column %d, %.40q: %s", file, i+1, name, label.Fault())}
 		}

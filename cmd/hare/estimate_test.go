@@ -21,7 +21,7 @@ func TestReadHistory(t *testing.T) {
 		heads + "1,1e12,ann\n":                     `h.csv:2: duration_s is "1e12"`,
 		heads + "1,5\n":                            "wrong number of fields",
 		heads + "1,5,ann\n":                        "h.csv: 1 job: give",
-		"arrival_s,duration_s,a,a\n":               `h.csv:1: the column "a" stands twice`,
+		"arrival_s,duration_s,a,a\n":               `h.csv:1: the column "a" is there twice`,
 		"arrival_s,duration_s,estimate_s\n":        "h.csv:1: leave out the column estimate_s",
 		"arrival_s,duration_s,\n":                  `h.csv:1: column 3, "": a label needs a name`,
 	} {

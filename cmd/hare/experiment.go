@@ -35,9 +35,9 @@ func experimentCommand() *cobra.Command {
 	var g experimentFlags
 	c := &cobra.Command{
 		Use:   "experiment NAME",
-		Short: "Repeat an experiment of the papers beside a certified bound",
+		Short: "Repeat an experiment of the papers, with a certified bound",
 		Long: `Experiment simulates fixed instances under the schedulers that a paper compares,
-and prints tables of the weighted job completion time beside the certified lower
+and prints tables of the weighted job completion time next to the certified lower
 bound: how far is each scheduler from the best possible plan? Every run is verified
 before its figures are printed. docs/lab/experiments.md says which published figures
 were reproduced.

@@ -101,7 +101,7 @@ func (ef *explainFlags) run(c *cobra.Command, args []string) error {
 // jobs lists the jobs.
 func (ef *explainFlags) jobs(c *cobra.Command, inst *hare.Instance, res *hare.Result) error {
 	if ef.by != "" || ef.earlier != "" || ef.draw {
-		return usageError{errors.New("--by, --earlier and --plot are about one job: name it behind the result")}
+		return usageError{errors.New("--by, --earlier and --plot are about one job: name it after the result")}
 	}
 	jobs, err := explain.ListJobs(inst, res, ef.order, ef.list)
 	switch {

@@ -69,7 +69,7 @@ func unknownFlag(c *cobra.Command, err *pflag.NotExistError) string {
 	case other != "" && c.Flags().Lookup(other) != nil:
 		return text + ": it is called --" + other
 	case name == "job" && c.Name() == "explain":
-		return text + ": name the job behind the result"
+		return text + ": name the job after the result"
 	case len(related) > 0:
 		return text + ": there is " + strings.Join(related, " and ")
 	}
@@ -124,7 +124,7 @@ var unitNames = map[string]string{"s": "s", "sec": "s", "secs": "s", "second": "
 	"d": "d", "day": "d", "days": "d", "w": "w", "week": "w", "weeks": "w", "ms": "ms", "us": "us", "µs": "us"}
 
 // withUnit writes a time that lacks a unit, or has one in other words, as Go reads it; "" where that fails. A number
-// alone counts seconds, and one behind hours or minutes counts minutes or seconds.
+// alone counts seconds, and one after hours or minutes counts minutes or seconds.
 func withUnit(text string) string {
 	next := map[string]string{"": "s", "h": "m", "m": "s"}
 	out, last := "", ""

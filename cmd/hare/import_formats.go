@@ -99,7 +99,7 @@ func positional(c *cobra.Command, args []string) (out []string) {
 // armadaText begins a specification of Armada's simulator.
 var armadaText = regexp.MustCompile(`(?m)^(clusters|queues)\s*:|^\s*\{.*"(clusters|queues)"\s*:`)
 
-// detectFile tells the format of one file; nodes says that it has nothing but nodes.
+// detectFile finds the format of one file; nodes says that it has nothing but nodes.
 func detectFile(name string) (format string, nodes bool, err error) {
 	f, err := openIn(name)
 	if err != nil {
@@ -138,11 +138,11 @@ func detectFile(name string) (format string, nodes bool, err error) {
 		}
 	}
 	return "", false, usageError{fmt.Errorf("%.60s: name the format, hare import FORMAT FILE (see --list-formats): "+
-		"what it holds tells "+
+		"its content shows "+
 		"none%s", name, near)}
 }
 
-// detectFiles tells the format of files that are read together.
+// detectFiles finds the format of files that are read together.
 func detectFiles(files []string) (string, error) {
 	var formats, firsts []string
 	for _, name := range files {

@@ -34,7 +34,7 @@ type historyFlags struct {
 	anyType                        bool
 	kubectl                        [3]string // --kubeconfig, --context, --server
 	address                        string    // of Ray's dashboard
-	gpus                           string    // of clusters of which no text tells the nodes
+	gpus                           string    // of clusters whose nodes are in no text
 	processors                     int64     // of the Standard Workload Format, per GPU
 	cfg                            history.Config
 }
@@ -60,8 +60,8 @@ func (hf *historyFlags) addNow(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&hf.now, "now", false, "make the instance of what runs and waits now, for planning: running jobs with "+
 		"their progress, and waiting jobs")
-	f.StringVar(&hf.at, "at", "", "with --now: the time for which files tell what runs and waits (default: the last "+
-		"time that they tell)")
+	f.StringVar(&hf.at, "at", "", "with --now: the time for which files say what runs and waits (default: the last "+
+		"time in them)")
 	f.DurationVar(&hf.assume, "assume", time.Hour, "with --now: how long jobs take of which nothing is known")
 	positive(c, "assume")
 }
@@ -101,7 +101,7 @@ func (hf *historyFlags) kubectlArguments() (args []string) {
 func (hf *historyFlags) read(source string, names []string) (*history.Log, error) {
 	zone, err := time.LoadLocation(hf.zone)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--zone %.60q is no time zone: write UTC, Local or a name such as Europe/Berlin",
+		return nil, usageError{fmt.Errorf("--zone %.60q is not a time zone: write UTC, Local or a name such as Europe/Berlin",
 			hf.zone)}
 	}
 	var texts []trace.Source
@@ -172,7 +172,7 @@ func (hf *historyFlags) configure(log *history.Log, zone *time.Location) (err er
 		return usageError{fmt.Errorf("--at: %w", err)}
 	}
 	if hf.cfg.DefaultUs = hf.assume.Microseconds(); hf.cfg.DefaultUs < 0 {
-		return usageError{fmt.Errorf("--assume %v is no time above 0", hf.assume)}
+		return usageError{fmt.Errorf("--assume %v is not a time above 0", hf.assume)}
 	}
 	hf.cfg.Speeds = history.ShippedSpeeds()
 	hf.cfg.Speeds.Learned = log.Learn()
@@ -202,9 +202,9 @@ func sinceTime(text string, nowUs int64, zone *time.Location) (int64, error) {
 
 // historySources say what each subcommand of import reads.
 var historySources = []struct{ name, short, long, example string }{
-	{"slurm", "Convert what Slurm tells: sacct, squeue, sinfo, scontrol, sacctmgr",
-		`Slurm reads what happened on a Slurm cluster (22.05 to 26.05) from saved texts, each known by what
-it holds: sacct -P, scontrol show node, sacctmgr -P show event, and the JSON of
+	{"slurm", "Convert what Slurm reports: sacct, squeue, sinfo, scontrol, sacctmgr",
+		`Slurm reads what happened on a Slurm cluster (22.05 to 26.05) from saved texts, each known by its
+content: sacct -P, scontrol show node, sacctmgr -P show event, and the JSON of
 sacct, squeue, sinfo and scontrol show node. It only reads. Make the texts by
 
   sacct -P -a -D -S now-7days --delimiter=$'\x1f' -o ` + history.SacctFields + ` > jobs.txt
@@ -213,7 +213,7 @@ sacct, squeue, sinfo and scontrol show node. It only reads. Make the texts by
 
 Without files it runs these commands itself, from --since on (7d). --now makes the instance of what
 runs and waits now instead, from squeue --json, scontrol show node and scontrol show reservation;
-jobs that sacct tells say how long jobs take.
+the jobs of sacct say how long jobs take.
 
 It writes the instance: every job that had GPUs, with the time that it took, and by
 --happened the schedule that Slurm followed, which hare verify checks and hare plot draws.`,
@@ -222,7 +222,7 @@ It writes the instance: every job that had GPUs, with the time that it took, and
   hare import slurm --now -o now.json
   hare verify week.json was.json
   hare simulate --policy slurm,rolling --instance week.json`},
-	{"kube", "Convert what Kubernetes tells: nodes, pods, Jobs, JobSets, PyTorchJobs, Kueue, events",
+	{"kube", "Convert what Kubernetes reports: nodes, pods, Jobs, JobSets, PyTorchJobs, Kueue, events",
 		`Kube reads objects of Kubernetes as kubectl writes them with -o json, in one file or several, as
 lists or single objects: nodes, pods, batch/v1 Jobs, JobSets, PyTorchJobs, events of nodes, and
 Kueue's Workloads, ClusterQueues, LocalQueues and ResourceFlavors. It only reads. Make the texts by
@@ -235,10 +235,10 @@ namespaces. The annotation ` + history.SecondsAnnotation + `, {"Tesla-T4":14} fo
 a job takes on GPU types.`,
 		`  hare import kube cluster.json kueue.json -o week.json --happened was.json
   hare import kube --now --context prod -o now.json`},
-	{"ray", "Convert what Ray's dashboard tells: jobs, nodes, placement groups, actors",
+	{"ray", "Convert what Ray's dashboard reports: jobs, nodes, placement groups, actors",
 		`Ray reads answers of Ray's dashboard, each in a file: /api/jobs/, the nodes of /api/v0/nodes or
-/nodes?view=summary, and of the state API placement groups and actors, which tell the GPUs of
-jobs. It only reads. Make the texts by
+/nodes?view=summary, and of the state API placement groups and actors, which say which GPUs
+jobs have. It only reads. Make the texts by
 
   curl http://127.0.0.1:8265/api/jobs/ > jobs.json
   curl http://127.0.0.1:8265/api/v0/nodes?detail=1 > nodes.json
@@ -279,7 +279,7 @@ ran: jobs are placed on the nodes of a table of nodes (node, type, gpus), or of 
 report counts as assumed.`,
 		`  hare import acme trace_seren.csv nodes.csv -o seren.json
   hare import acme trace_kalos.csv --gpus A100=2416 -o kalos.json`},
-	{"pai", "Convert Alibaba's trace of 2020 (PAI): pai_task_table.csv and the tables beside it",
+	{"pai", "Convert Alibaba's trace of 2020 (PAI): pai_task_table.csv and the tables that come with it",
 		`Pai reads tables of Alibaba's cluster-trace-gpu-v2020 (CC BY 4.0), with or without a header:
 pai_task_table.csv, which must be there, pai_job_table.csv (users and submissions),
 pai_instance_table.csv and pai_machine_spec.csv (where jobs ran), pai_group_tag_table.csv (types that
@@ -287,8 +287,7 @@ jobs asked for). All tasks of a job that had GPUs are one job, and parts of GPUs
 		`  hare import pai pai_task_table.csv pai_job_table.csv pai_machine_spec.csv -o pai.json`},
 	{"kai", "Convert a snapshot of the KAI scheduler: snapshot.zip",
 		`Kai reads what GET /get-snapshot of the KAI scheduler answers, packed or not: the nodes, pods, pod
-groups and claims in it are read as those of kubectl (hare import kube). A snapshot tells one moment, so
-that --now is what it is for.`,
+groups and claims in it are read as those of kubectl (hare import kube). A snapshot is of one moment: give --now.`,
 		`  hare import kai snapshot.zip --now -o now.json`},
 }
 
@@ -439,16 +438,16 @@ type exportFlags struct {
 	asJSON         bool
 }
 
-// exportCommand writes what happened as a cluster would tell it.
+// exportCommand writes what happened as a cluster would report it.
 func exportCommand() *cobra.Command {
 	var ef exportFlags
 	c := &cobra.Command{
 		Use:   "export FORM INSTANCE RESULT",
-		Short: "Write a schedule as Slurm, Kubernetes, Ray or a table of jobs would tell it",
+		Short: "Write a schedule as Slurm, Kubernetes, Ray or a table of jobs would report it",
 		Long: `Export writes an instance and a schedule of its jobs, from hare simulate --record, hare solve or
 hare import --happened, as texts that hare import reads: of sacct, scontrol and sacctmgr (slurm), of
 kubectl (kube), of Ray's dashboard (ray), or as tables of jobs and nodes (history). Jobs must be rigid,
-or gangs that keep their GPUs from begin to end. What a form cannot tell is counted on standard error.`,
+or gangs that keep their GPUs from start to end. What a form has no place for is counted on standard error.`,
 		Example: `  hare simulate --policy fifo --instance week.json --record runs
   hare export slurm runs/instance.json runs/fifo.result.json -o week
   hare import slurm week/*.txt --since 2026-01-05 -o again.json`,
@@ -456,7 +455,7 @@ or gangs that keep their GPUs from begin to end. What a form cannot tell is coun
 		RunE: func(_ *cobra.Command, args []string) error { return ef.run(args) },
 	}
 	c.Flags().StringVarP(&ef.folder, "output", "o", "export", "folder for the texts")
-	c.Flags().BoolVar(&ef.asJSON, "json", false, "with slurm: jobs as sacct --json tells them, in place of sacct -P")
+	c.Flags().BoolVar(&ef.asJSON, "json", false, "with slurm: jobs as sacct --json writes them, in place of sacct -P")
 	outputs(c, outputFolder, "output")
 	c.Flags().StringVar(&ef.origin, "origin", "2026-01-05", "when time 0 of the instance is")
 	return c
@@ -464,7 +463,7 @@ or gangs that keep their GPUs from begin to end. What a form cannot tell is coun
 
 func (ef *exportFlags) run(args []string) error {
 	if !slices.Contains(history.Sources, args[0]) {
-		return usageError{fmt.Errorf("%.60q is no form: it must be one of %s", args[0],
+		return usageError{fmt.Errorf("%.60q is not a form: it must be one of %s", args[0],
 			strings.Join(history.Sources, ", "))}
 	}
 	if ef.asJSON && args[0] != "slurm" {

@@ -45,7 +45,7 @@ any more; --once, a pipe and --json print it once.
 Of more than 1,000 jobs, those that have not ended are shown; --state names others.
 
 States: waiting (for GPUs), starting (its processes are being started), running,
-stopping (its processes were told to end), succeeded, failed, cancelled.`,
+stopping (its processes have been asked to end), succeeded, failed, cancelled.`,
 		Example: `  hare jobs
   hare jobs j7
   hare jobs --cluster lab --state failed --once

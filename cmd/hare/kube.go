@@ -35,7 +35,7 @@ func kubeCommand() *cobra.Command {
 	var kf kubeFlags
 	c := &cobra.Command{
 		Use:   "kube",
-		Short: "Help a Kubernetes that runs: let suspended Jobs go, each on the GPU type of Hare's plan",
+		Short: "Start suspended Jobs of a running Kubernetes, each on the GPU type of Hare's plan",
 		Long: `Kube reads nodes, pods and Jobs of a Kubernetes cluster, lets a session plan by the policy
 rolling, and says which suspended Job should run next on which GPU type. Without
 --write the API server only checks each write (dryRun=All): this is the way to begin.
@@ -52,7 +52,7 @@ when it is created suspended, with an annotation:
     suspend: true
 
 The seconds say how long the Job takes on each type, where that is known. Without them, a Job counts
-as taking a quarter of its activeDeadlineSeconds until the Jobs that end tell better. JobSets and
+as taking a quarter of its activeDeadlineSeconds until Jobs that end say more. JobSets and
 PyTorchJobs that are created suspended take part in the same way.
 
 Hare stops and deletes nothing that runs. A Job that it let go and none of whose pods
@@ -87,7 +87,7 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 	f.DurationVar(&kf.react, "react", time.Second, "time from a change of Jobs or pods to the next loop, in which "+
 		"further changes come together; 0s waits for the whole interval")
 	f.DurationVar(&kf.cfg.PlanTime, "plan-time", 5*time.Second, "how long a plan may take; a later one is not written")
-	f.BoolVar(&kf.cfg.Events, "events", true, "with --write: tell users by Events when a Job is expected to "+
+	f.BoolVar(&kf.cfg.Events, "events", true, "with --write: report by Events when a Job is expected to "+
 		"start, and why and where it was let go")
 	f.StringVar(&kf.speeds, "speeds", "",
 		"relative speeds of GPU types, e.g. Tesla-V100-SXM2-16GB=1,Tesla-T4=0.4 (default: those of hare import)")
@@ -95,7 +95,7 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 		"or none (default: hare-kube, in the namespace of the pod or else in default)")
 	f.DurationVar(&kf.leaseTime, "lease-time", 0, "how long a lease lasts that is not renewed (default: three intervals)")
 	f.StringVar(&kf.metrics, "metrics", "", "serve Prometheus metrics on this address, e.g. 127.0.0.1:9106")
-	f.StringSliceVar(&kf.allow, allowHost, nil, "names by which --metrics may be asked for, beside localhost and the "+
+	f.StringSliceVar(&kf.allow, allowHost, nil, "names by which --metrics may be asked for, besides localhost and the "+
 		"address where it listens, such as that of a Service; * stands for all")
 	positive(c, "plan-time", "max-updates", "interval")
 	c.AddCommand(kf.release())

@@ -59,7 +59,7 @@ func memoryShare(parts int64, root string, goLimit int64) int64 {
 // number reads a file that holds a number alone, and returns 0 for other files and those that cannot be read.
 func number(file string) int64 {
 	text, _ := os.ReadFile(file)                                      // an error leaves no number
-	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is no number
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is not a number
 	return n
 }
 

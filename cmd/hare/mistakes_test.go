@@ -71,7 +71,7 @@ func TestMistakes(t *testing.T) {
 		{"solve", "got 0 arguments"},
 		{"solve no.json", "no.json"},
 		{"bound i.json --method prices", `did you mean "price"?`},
-		{"explain i.json i.json --job x", "name the job behind the result"},
+		{"explain i.json i.json --job x", "name the job after the result"},
 		{"whatif i.json", "there is no scenario"},
 		{"whatif i.json --add H100", "give TYPE=COUNT, such as H100=8"},
 		{"whatif i.json --add H100:4", "write H100=4"},
@@ -137,7 +137,7 @@ func TestMistakes(t *testing.T) {
 			"i.json: it is a file: name a folder"},
 		{"serve --listen 8080", "such as 127.0.0.1:8080"},
 		{"serve --listen localhost", "such as 127.0.0.1:8080"},
-		{"serve --listen 127.0.0.1:0 --data-dir i.json", "i.json is no folder: name another one"},
+		{"serve --listen 127.0.0.1:0 --data-dir i.json", "i.json is not a folder: name another one"},
 	} {
 		if got := refusal(t, strings.Fields(x[0])...); !strings.Contains(got, x[1]) {
 			t.Errorf("hare %s\n  says %s\n  want %s", x[0], got, x[1])

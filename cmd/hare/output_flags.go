@@ -159,7 +159,7 @@ func canCreate(dir, pattern string) error {
 	case errors.Is(err, os.ErrNotExist) && !isFolder(dir):
 		return fmt.Errorf("there is no folder %s: create it or name another", dir)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s is no folder: name another", dir)
+		return fmt.Errorf("%s is not a folder: name another", dir)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("no file may be written in %s: name another folder", dir)
 	case err != nil:

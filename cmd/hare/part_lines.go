@@ -26,8 +26,8 @@ type partLines struct {
 	commandBegan time.Time
 }
 
-// tell is called with the share of a part that is done.
-func (pl *partLines) tell(part string, done float64) {
+// update is called with the share of a part that is done.
+func (pl *partLines) update(part string, done float64) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	if part != pl.part {
@@ -60,7 +60,7 @@ func (pl *partLines) line() {
 	fmt.Fprintf(pl.w, "%s (%s in all)\n", text, now.Sub(pl.commandBegan).Round(time.Second))
 }
 
-// watch writes lines also while a part says nothing, until stop is called.
+// watch writes lines also while a part reports nothing, until stop is called.
 func (pl *partLines) watch() (stop func()) {
 	ticker, quit, gone := time.NewTicker(partEvery), make(chan struct{}), make(chan struct{})
 	go func() {

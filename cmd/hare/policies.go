@@ -18,12 +18,12 @@ func policiesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policies [NAME]",
 		Short: "List the policies of sessions, or the parameters of one",
-		Long: `Policies lists the policies that sessions take, with what each goes by in place of
+		Long: `Policies lists the policies that sessions take, with what each uses in place of
 sizes, which nobody knows in a session:
 
   sizes        estimates (what the jobs that ended took), or nothing
   hints        whether estimate_s and class of the jobs are used
-  simulations  what the policy is told in simulations that tell exact sizes
+  simulations  what the policy knows in simulations with exact sizes
   parameters   the names that hare online --parameters and the field parameters take
 
 With NAME, policies prints the parameters of that policy, with units and defaults.

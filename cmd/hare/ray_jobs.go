@@ -29,7 +29,7 @@ func readRuntimeEnv(path string, vars []string) (map[string]any, error) {
 			return nil, usageError{fmt.Errorf("--runtime-env: %s is not valid UTF-8", path)}
 		}
 		if err := json.Unmarshal(text, &out); err != nil {
-			return nil, usageError{fmt.Errorf("--runtime-env: %s is no JSON object: %w", path, err)}
+			return nil, usageError{fmt.Errorf("--runtime-env: %s is not a JSON object: %w", path, err)}
 		}
 	}
 	if len(vars) == 0 {
@@ -66,7 +66,7 @@ func rayJobsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "jobs --dir DIR [ID...]",
 		Short: "List the jobs of the queue for a Ray cluster",
-		Long: `Jobs lists the jobs that wait and run, as the queue on disk says: of jobs in Ray, what hare ray
+		Long: `Jobs lists the jobs that wait and run, as the queue on disk has them: of jobs in Ray, what hare ray
 run has read last. With --all, those that have ended too, for a week (hare ray run --keep).`,
 		Example: `  hare ray jobs --dir /shared/queue
   hare ray jobs --dir /shared/queue --all --json`,
@@ -129,7 +129,7 @@ func printRayJobs(w io.Writer, entries []*ray.Entry, now time.Time) error {
 		}
 		state := string(e.State)
 		if e.Cancel && !e.State.Ended() {
-			state += ", is stopped"
+			state += ", being stopped"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, orNothing(e.Spec.Name), orNothing(e.Spec.User),
 			e.Spec.GPUs, state, orNothing(e.Type), orNothing(e.Node), shortTime(waited), shortTime(ran), orNothing(e.Reason))

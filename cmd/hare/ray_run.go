@@ -36,7 +36,7 @@ func rayRunCommand() *cobra.Command {
 		Use:   "run --dir DIR",
 		Short: "Start the jobs of the queue on a Ray cluster by Hare's plan",
 		Long: `Run reads the queue and what Ray does, plans by the policy rolling, and says which jobs would
-be submitted now. With --write it submits them: each stands in the journal before Ray is
+be submitted now. With --write it submits them: each is in the journal before Ray is
 asked, under a name that Ray takes once, so that the process may be killed at any time. Of
 several processes with --write and the same directory, one submits, and the others take over
 when it ends.
@@ -182,7 +182,7 @@ func (rr *rayRun) loop(c *cobra.Command, h *ray.Helper) error {
 	}
 }
 
-// print tells what a loop did. A loop that runs on tells only what changed.
+// print says what a loop did. A loop that runs on says only what changed.
 func (rr *rayRun) print(c *cobra.Command, r *ray.Result) error {
 	for _, err := range append(r.SubmitErrors, r.StopErrors...) {
 		fmt.Fprintf(c.ErrOrStderr(), "hare: %v\n", err)

@@ -78,7 +78,7 @@ func instant(text string) (int64, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d%time.Microsecond != 0 {
-		return 0, usageError{fmt.Errorf("--at %q is no instant: give seconds with at most six decimals, e.g. 3600, or a "+
+		return 0, usageError{fmt.Errorf("--at %q is not an instant: give seconds with at most six decimals, e.g. 3600, or a "+
 			"duration like 1h30m", text)}
 	}
 	return d.Microseconds(), nil
@@ -107,7 +107,7 @@ func wholePlan(inst *hare.Instance, res *hare.Result) (*hare.Instance, *hare.Res
 	whole := *res
 	value := p.WholeCost(res.Objective, *res.Value)
 	whole.Schedule, whole.Jobs, whole.Metrics, whole.Certificate, whole.Replan = p.Whole, nil, nil, nil, nil
-	// The bound holds for plans that keep the started work, so it is no bound on the
+	// The bound holds for plans that keep the started work, so it is not a bound on the
 	// whole.
 	whole.Value, whole.Bound, whole.InstanceSHA256 = &value, nil, p.InstanceSHA256
 	return inst, &whole

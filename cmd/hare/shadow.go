@@ -38,9 +38,9 @@ func shadowCommand() *cobra.Command {
 		Short: "Show from a cluster's history what Hare would have made of it, on one page",
 		Long: `Shadow reads what happened on a cluster, as hare import SOURCE does, and compares it with
 what could have been: with what no scheduler can go below (certified), with Slurm's rule
-simulated on the same jobs, which tells whether the simulation is fair, with Hare's policy
-rolling, which is told only what was known at each time, and with a plan in hindsight. It
-only reads: the files, or without files what the cluster's own commands tell, from --since on
+simulated on the same jobs, which shows whether the simulation is fair, with Hare's policy
+rolling, which knows only what was known at each time, and with a plan in hindsight. It
+only reads: the files, or without files what the cluster's own commands report, from --since on
 (7d by default).
 
 --live looks at the cluster every --interval and writes nothing but a log of what changes,
@@ -95,7 +95,7 @@ how; hare import SOURCE --help says the same.`,
 	flags.IntVar(&f.depth, "backfill-depth", 500, "how many waiting jobs backfill tests (bf_max_job_test)")
 	flags.DurationVar(&f.latency, "plan-latency", 30*time.Second, "how late Hare's plans are, as those of a helper "+
 		"that decides at this interval; 0 makes a plan at each event, which takes long for many jobs")
-	flags.BoolVar(&f.split, "splits", true, "also make the plans that tell order, types and nodes apart")
+	flags.BoolVar(&f.split, "splits", true, "also make the plans that separate the gains of order, types and nodes")
 	flags.Int64Var(&f.work, "work-limit", 0, "work of each plan in hindsight, as of hare solve (default: 4000000)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the intervals")
 	positive(c, "backfill", "backfill-depth")
@@ -146,7 +146,7 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 	if !f.quiet {
 		lines := &partLines{w: stderr, command: "shadow", parts: cfg.Parts(), now: time.Now}
 		defer lines.watch()()
-		cfg.Progress = lines.tell
+		cfg.Progress = lines.update
 	}
 	rep, schedules, err := shadow.Compare(ctx, built, cfg)
 	if errors.Is(err, shadow.ErrNoJob) {

@@ -70,7 +70,7 @@ which its columns identify; from a trace that Hare includes: ` + strings.Join(tr
 from an instance (--instance); or from a generator (--generate).
 
 Jobs of an instance may carry what their users expect, estimate_s and class, which
-hare estimate fills in. Policies that learn sizes go by them, and with --sizes estimates
+hare estimate fills in. Policies that learn sizes use them, and with --sizes estimates
 so do the policies of tasks that otherwise know how long every job takes.`,
 		Example: `  hare simulate --policy hlas,tiresias,gavel:max_min_fairness_perf --trace trace.csv \
     --gpus v100=36,p100=36,k80=36 -o runs/
@@ -133,7 +133,7 @@ so do the policies of tasks that otherwise know how long every job takes.`,
 	flags.DurationVar(&f.planLatency, "plan-latency", 0,
 		"for rolling: how long a plan takes, while the one before is followed")
 	flags.StringVar(&f.sizes, "sizes", simulatedoc.SizesExact, "exact: policies that need sizes know them; estimates: "+
-		"they go by estimate_s and class of the jobs, and by the jobs that ended, as in sessions")
+		"they use estimate_s and class of the jobs, and the jobs that ended, as in sessions")
 	flags.StringVar(&f.parameters, "parameters", "", parametersUsage)
 	flags.DurationVar(&f.interval, "interval", time.Minute, "for elastic policies: time between changes of the jobs' "+
 		"widths")
@@ -317,7 +317,7 @@ func (f *simulateFlags) request() (*simulatedoc.Request, error) {
 		return nil, errors.New("--record keeps runs of policies of tasks, and none of these is one")
 	}
 	if f.record != "" && f.stragglers {
-		return nil, errors.New("--record keeps runs as results, and those with --stragglers are no schedules of the " +
+		return nil, errors.New("--record keeps runs as results, and those with --stragglers are not schedules of the " +
 			"instance")
 	}
 	if f.interval <= 0 || f.interval%time.Second != 0 {
@@ -452,7 +452,7 @@ func (f *simulateFlags) what(req *simulatedoc.Request) error {
 	case t.Text == nil || is.what == "" || is.what == aTable:
 	case is.what == anInstance:
 		return fmt.Errorf("%s is an instance: give it by --instance %s", f.trace, f.trace)
-	case is.what != "empty" && !strings.HasPrefix(is.what, "no JSON"):
+	case is.what != "empty" && !strings.HasPrefix(is.what, "not JSON"):
 		return fmt.Errorf("--trace: %w", &wrongDocument{f.trace, "a trace, whose first line names its columns", is})
 	}
 	if f.table == "" {

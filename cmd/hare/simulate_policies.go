@@ -26,7 +26,7 @@ func simulatePoliciesCommand() *cobra.Command {
 		Use:   "policies [NAME]",
 		Short: "List the policies of simulations, or the parameters of one",
 		Long: `Policies lists the policies that simulations take, of all engines, with what each
-is told beyond the events, and the parameters that --parameters takes.
+knows beyond the events, and the parameters that --parameters takes.
 
 With NAME, policies prints the parameters of that policy, with units and defaults.
 Policies of tasks that know sizes take parameters only with --sizes estimates.`,

@@ -36,7 +36,7 @@ func slurmCommand() *cobra.Command {
 	var sf slurmFlags
 	c := &cobra.Command{
 		Use:   "slurm",
-		Short: "Help a Slurm that runs: order its queue and choose GPU types by Hare's plan",
+		Short: "Order the queue of a running Slurm, and choose GPU types, by Hare's plan",
 		Long: `Slurm reads the queue and the nodes of a Slurm cluster, lets a session plan by the policy
 rolling, and says which job should start next on which GPU type. Without --write it
 only says so: this is the way to begin, and it needs no privileges.
@@ -60,12 +60,12 @@ A job takes part where its comment begins with hare, as in
 
 where the numbers are how many seconds the job takes on each type, or where
 its partition or QOS is named by --partition or --qos. Without numbers, a job counts as taking a
-quarter of its time limit until the jobs that end tell better.
+quarter of its time limit until jobs that end say more.
 
 Hare never holds, cancels or starts a job. Where the service or the planner is down,
 slow (--plan-time) or fails, nothing is written and Slurm goes on by itself. Every
-write stands in the journal before it is made, with its reason and the old value;
---reset undoes what the journal says, where it still stands. Somebody else's value is left
+write is in the journal before it is made, with its reason and the old value;
+--reset undoes what the journal says, where it is still set. Somebody else's value is left
 alone.
 
 Exit codes: 0 done, 3 a loop failed (with --once), 2 wrong use, or Slurm would

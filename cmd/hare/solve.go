@@ -55,7 +55,7 @@ insertion, from which the search starts, or one of the simple rules earliest_fin
 and earliest_available, the rule of the paper.
 
 --method lets a policy make the plan instead, as it would decide while the jobs come,
-beside the same bound: how far is what another scheduler does from the best?`,
+with the same bound: how far is what another scheduler does from the best?`,
 		Example: `  hare solve instance.json -o result.json
   hare solve instance.json.gz --time-limit 2s --gap 0.05 | jq .gap
   hare solve tomorrow.json --warm today.result.json   # most jobs are the same

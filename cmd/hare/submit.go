@@ -48,7 +48,7 @@ gives it GPUs; then the agents of their nodes start it. Submit prints the job's 
 returns at once. The job is on the server's disk by then: it survives a crash of the
 server, and the end of your terminal.
 
-COMMAND is started as it stands, without a shell: write sh -c '…' where you want one.
+COMMAND is started as it is, without a shell: write sh -c '…' where you want one.
 It runs in an empty directory of its own unless --dir names one, and must be on the
 nodes: nothing is copied there.
 
@@ -84,7 +84,7 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 			case len(args) > 0 && sf.job.Module != "":
 				return usageError{fmt.Errorf("hare submit takes a command or --module, and not both: leave %q out", args[0])}
 			case len(args) == 0 && sf.job.Module == "":
-				return usageError{errors.New("hare submit needs a command behind --, as in: hare submit --gpus 1 -- python " +
+				return usageError{errors.New("hare submit needs a command after --, as in: hare submit --gpus 1 -- python " +
 					"train.py (see hare submit --help)")}
 			}
 			return nil
@@ -96,7 +96,7 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 	}
 	sf.addCluster(c)
 	f := c.Flags()
-	f.SetInterspersed(false) // flags behind the command are the command's
+	f.SetInterspersed(false) // flags after the command are the command's
 	f.StringVar(&sf.job.Name, "name", "", "what to call the job (default: its command)")
 	f.StringVar(&sf.job.Module, "module", "", "Python module of a round job, without .py")
 	f.StringVar(&sf.directory, "directory", "",
@@ -240,7 +240,7 @@ func (sf *submitFlags) fill(c *cobra.Command) (err error) {
 	}
 	if sf.perNode > 0 {
 		if j.GPUs%sf.perNode != 0 {
-			return fmt.Errorf("--gpus-per-node %d: %d GPUs are no multiple of it: change --gpus", sf.perNode, j.GPUs)
+			return fmt.Errorf("--gpus-per-node %d: %d GPUs are not a multiple of it: change --gpus", sf.perNode, j.GPUs)
 		}
 		if n := j.GPUs / sf.perNode; j.Nodes != 0 && j.Nodes != n {
 			return fmt.Errorf("--gpus-per-node %d: %d GPUs are on %d nodes then, not on %d: leave --nodes out", sf.perNode,
@@ -329,7 +329,7 @@ func pairs(flag string, texts []string, lookup func(string) (string, bool)) (map
 			return nil, fmt.Errorf("%s %q: must be NAME=VALUE", flag, text)
 		}
 		if old, twice := all[name]; twice && old != value {
-			return nil, fmt.Errorf("%s %s stands twice, with different values", flag, name)
+			return nil, fmt.Errorf("%s %s is given twice, with different values", flag, name)
 		}
 		all[name] = value
 	}

@@ -213,9 +213,9 @@ func importCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import [FORMAT] [FILE...]",
 		Short: "Convert a log of Slurm, Kubernetes or Ray, a table of jobs, or a public trace to an instance",
-		Long: "What your cluster tells is converted by the commands below: slurm, kube and ray read its\n" +
-			"own logs, and history a table of jobs, as a spreadsheet writes it. A format that what a\n" +
-			"file holds tells need not be named; --list-formats names all.\n\n" +
+		Long: "What your cluster reports is converted by the commands below: slurm, kube and ray read its\n" +
+			"own logs, and history a table of jobs, as a spreadsheet writes it. A format that a\n" +
+			"file shows by its content need not be named; --list-formats names all.\n\n" +
 			"With a FORMAT of public traces (" + strings.Join(trace.Formats(), ", ") + "), import converts\n" +
 			"a trace and its table of speeds to an instance. Without file names it converts the ones that\n" +
 			"Hare includes:\n\n  " + strings.Join(trace.ShippedTraces(), "\n  ") + "\n\n" +

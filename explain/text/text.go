@@ -199,11 +199,11 @@ func waitWords(w *explaindoc.Wait) string {
 	case "reserved":
 		text = fmt.Sprintf("%s: reserved for others", need)
 	case "quota":
-		text = fmt.Sprintf("%s: at most %d free, and over the quota of %s; held by %s", need, w.Free, w.User, holderWords(w))
+		text = fmt.Sprintf("%s: at most %d free, and over the quota of %s; taken by %s", need, w.Free, w.User, holderWords(w))
 	case "busy":
 		text = fmt.Sprintf("%s: busy with what ran before", need)
 	case "held":
-		text = fmt.Sprintf("%s: at most %d free; held by %s", need, w.Free, holderWords(w))
+		text = fmt.Sprintf("%s: at most %d free; taken by %s", need, w.Free, holderWords(w))
 	case "not_allowed":
 		text = fmt.Sprintf("%s: the nodes that the job may use never have them", need)
 	case "fragmented":
@@ -211,7 +211,7 @@ func waitWords(w *explaindoc.Wait) string {
 			text = fmt.Sprintf("%s: never there", need)
 			break
 		}
-		text = fmt.Sprintf("%s: up to %d free, but not together on nodes%s; held by %s", need, w.Free, nodeWords(w),
+		text = fmt.Sprintf("%s: up to %d free, but not together on nodes%s; taken by %s", need, w.Free, nodeWords(w),
 			holderWords(w))
 	case "cpus", "memory":
 		enough, few := "enough CPUs", "too few CPUs"
@@ -222,10 +222,10 @@ func waitWords(w *explaindoc.Wait) string {
 			text = fmt.Sprintf("%s: the nodes never have %s", need, enough)
 			break
 		}
-		text = fmt.Sprintf("%s: up to %d free, but %s beside them%s; held by %s", need, w.Free, few, nodeWords(w),
+		text = fmt.Sprintf("%s: up to %d free, but %s next to them%s; taken by %s", need, w.Free, few, nodeWords(w),
 			holderWords(w))
 	case "too_short":
-		text = fmt.Sprintf("%s: free, but not for %s on end", need, words.Duration(w.NeedS))
+		text = fmt.Sprintf("%s: free, but not for %s without a break", need, words.Duration(w.NeedS))
 	case "setup":
 		text = fmt.Sprintf("%s: free, and to be set up for %s", need, words.Duration(w.SetupS))
 	case "reshape":
@@ -245,7 +245,7 @@ func waitWords(w *explaindoc.Wait) string {
 		words.Duration(w.ToS))
 }
 
-// holderWords names up to four jobs that hold what a wait needs.
+// holderWords names up to four jobs that have what a wait needs.
 func holderWords(w *explaindoc.Wait) string {
 	var by []string
 	for _, h := range w.Jobs[:min(4, len(w.Jobs))] {
@@ -351,7 +351,7 @@ func changeWords(c *explaindoc.Change) string {
 }
 
 // lane draws the job's time from its release to its end, and below that time the jobs
-// that held GPUs for which the job waited.
+// that had GPUs for which the job waited.
 func (p *printer) lane(x *explaindoc.Answer) {
 	const width = 60
 	from, to := x.ReleaseS, x.EndS
@@ -402,5 +402,5 @@ func (p *printer) lane(x *explaindoc.Answer) {
 	}
 	end := words.Duration(to)
 	p.line("%12s  %-*s%s", "", width+2-len(end), words.Duration(from), end)
-	p.line("%14s# runs  . waits  = holds GPUs that it waits for", "")
+	p.line("%14s# runs  . waits  = has GPUs that it waits for", "")
 }

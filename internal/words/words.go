@@ -109,7 +109,7 @@ func twoUnits(big int64, bigUnit string, small int64, smallUnit string) string {
 	return fmt.Sprintf("%s %d %s", s, small, smallUnit)
 }
 
-// trimZeros removes zeros behind the point.
+// trimZeros removes zeros at the end of a fraction.
 func trimZeros(s string) string {
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")

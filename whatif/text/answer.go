@@ -51,7 +51,7 @@ func (a *Answer) Take(l *whatif.Line) {
 	}
 }
 
-// Table prints a table of all scenarios and what is to say beside it.
+// Table prints a table of all scenarios and what is to be said of it.
 func (a *Answer) Table(to io.Writer) error {
 	// The bound is rounded down and the gap up, so that both remain proved.
 	a.times.head(to, a.Base)
@@ -77,7 +77,7 @@ func (a *Answer) Table(to io.Writer) error {
 	a.remarks(to)
 	if a.Summary != nil {
 		c := a.Summary.Counts
-		fmt.Fprintf(to, "\n%s: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n",
+		fmt.Fprintf(to, "\n%s: %d solved, %d pruned, %d only bounded, %d failed; %.2f s\n",
 			words.Count(c.Scenarios, "scenario"), c.Solved, c.Pruned, c.Bounded, c.Failed, a.Summary.Timing.TotalS)
 	}
 	return nil
