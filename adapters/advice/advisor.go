@@ -21,7 +21,7 @@ import (
 type Advisor interface {
 	// Open begins a session on a cluster and returns its name.
 	Open(ctx context.Context, cluster *hare.Cluster) (name string, err error)
-	// Apply tells the session events. Events that were told before get the same answers.
+	// Apply sends the session events. Events that were sent before get the same answers.
 	Apply(ctx context.Context, events []hare.Event) ([]hare.Answer, error)
 	// Plan describes the plan that the session follows.
 	Plan(ctx context.Context) (*wire.SessionPlan, error)

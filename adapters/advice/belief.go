@@ -20,7 +20,7 @@ const (
 	noLimitUs = 24 * 3600 * 1_000_000
 )
 
-// Spec makes the job that a session is told: rigid, with its tasks, and with what is believed of its
+// Spec makes the job that a session gets: rigid, with its tasks, and with what is believed of its
 // duration on each of the types. Seconds of the job count first; otherwise the job takes a quarter of
 // its limit on its slowest type, and the speeds tell the other types. Spec returns nil where the job
 // can use none of the types. The caller adds where the job may run.
@@ -66,7 +66,7 @@ func Spec(j *history.Job, types []string, speeds *history.Speeds) *hare.Job {
 	return out
 }
 
-// Demand adds to a job that Spec made what its tasks hold of the CPUs and the memory of their nodes, in
+// Demand adds to a job that Spec made what its tasks take of the CPUs and the memory of their nodes, in
 // equal shares. A share is rounded down, so that a job that fills a node fits there.
 func Demand(spec *hare.Job, j *history.Job, cpus, memory bool) {
 	if cpus {

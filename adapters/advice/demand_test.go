@@ -24,15 +24,15 @@ func TestDemand(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			turns := session.Turns(plan)
+			order := session.Order(plan)
 			starts := 0
-			for _, turn := range turns {
-				if turn.Now {
+			for _, p := range order {
+				if p.Now {
 					starts++
 				}
 			}
-			if len(turns) != 2 || starts != c.now {
-				t.Errorf("%+v", turns)
+			if len(order) != 2 || starts != c.now {
+				t.Errorf("%+v", order)
 			}
 		})
 	}
@@ -66,9 +66,9 @@ func TestRunningJobsThatCannotBe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		turns := session.Turns(plan)
-		if len(turns) != 1 || !turns[0].Now || !slices.Equal(turns[0].GPUs[0], []string{"c/2", "c/3"}) {
-			t.Errorf("%+v", turns)
+		order := session.Order(plan)
+		if len(order) != 1 || !order[0].Now || !slices.Equal(order[0].GPUs[0], []string{"c/2", "c/3"}) {
+			t.Errorf("%+v", order)
 		}
 		now.NowUs += 30e6
 	}

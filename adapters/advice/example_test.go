@@ -35,8 +35,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	for _, turn := range session.Turns(plan) {
-		fmt.Println(turn.Turn, turn.ID, turn.Types, turn.StartS, turn.Now)
+	for _, p := range session.Order(plan) {
+		fmt.Println(p.Place, p.ID, p.Types, p.StartS, p.Now)
 	}
 	// Output:
 	// 1 short [V100] 0 true

@@ -10,20 +10,20 @@ import (
 	"github.com/hare-sched/hare/history"
 )
 
-// gateUser is the user of all jobs in the session. While the session is told what has changed, a
+// gateUser is the user of all jobs in the session. While the session learns what has changed, a
 // quota of no GPUs for this user keeps the session from starting jobs in between.
 const gateUser = "advised"
 
-// maxRoundsAtOnce limits the rounds of a job that are told in one loop.
+// maxRoundsAtOnce limits the rounds of a job that are reported in one loop.
 const maxRoundsAtOnce = 64
 
-// mirror is what the session has been told. It is stored as JSON, so that the helper goes on with
+// mirror is what the session knows. It is stored as JSON, so that the helper goes on with
 // a session after a restart.
 type mirror struct {
 	OriginUs int64                          `json:"origin_us"` // time 0 of the session, since 1970
 	AtUs     int64                          `json:"at_us"`     // the time of the last event, of the session
 	Seq      int64                          `json:"seq"`       // the last event
-	Nodes    map[string]string              `json:"nodes"`     // by name, what was told of each
+	Nodes    map[string]string              `json:"nodes"`     // by name, what it knows of each
 	Jobs     map[string]*toldJob            `json:"jobs"`
 	GPUs     map[string]map[string][]string `json:"gpus"`             // of nodes and types, the names of the GPUs
 	Quotas   map[string]hare.Quota          `json:"quotas,omitempty"` // by quotaKey
@@ -31,13 +31,13 @@ type mirror struct {
 
 // toldJob is a job that the session knows.
 type toldJob struct {
-	Spec string `json:"spec"` // what was told of the job
+	Spec string `json:"spec"` // what it knows of the job
 	// GPUs are those on which the session has the job, by task; nil where it waits there.
 	GPUs    [][]string       `json:"gpus,omitempty"`
 	Round   int64            `json:"round"`    // the round that runs
 	FromUs  int64            `json:"from_us"`  // when the round began, of the session
 	RoundUs map[string]int64 `json:"round_us"` // by type
-	// CPUMilli and MemoryMiB are what the session was told of each task.
+	// CPUMilli and MemoryMiB are what the session knows of each task.
 	CPUMilli  int64 `json:"cpu_milli,omitempty"`
 	MemoryMiB int64 `json:"memory_mib,omitempty"`
 	// Started says that the cluster runs the job, and that the session has it on the same nodes.
@@ -49,7 +49,7 @@ func newMirror(nowUs int64) *mirror {
 		GPUs: map[string]map[string][]string{}}
 }
 
-// open takes the nodes as told: a session begins with them.
+// open takes the nodes as known: a session begins with them.
 func (m *mirror) open(s *State) *hare.Cluster {
 	b := &batch{m: m}
 	m.changeNodes(b, s.nodes())
@@ -81,7 +81,7 @@ func (b *batch) gate(gpus int64) {
 	b.add(hare.Event{Type: hare.EventSetQuota, Change: &hare.Change{Quota: &hare.Quota{User: gateUser, GPUs: gpus}}})
 }
 
-// update returns the events that tell the session how the cluster is now, and takes them as told.
+// update returns the events that tell the session how the cluster is now, and takes them as known.
 // The decisions that answer them belong to decided. It takes O(jobs + GPUs), apart from sorts.
 func (m *mirror) update(s *State) []hare.Event {
 	m.AtUs = max(m.AtUs, s.NowUs-m.OriginUs)
@@ -235,7 +235,7 @@ func (m *mirror) changeNodes(b *batch, nodes map[string]*Node) {
 	for _, name := range slices.Sorted(maps.Keys(m.Nodes)) {
 		if n := nodes[name]; n == nil || nodeText(n) != m.Nodes[name] {
 			b.add(hare.Event{Type: hare.EventNodeLeft, Change: &hare.Change{Node: &hare.Node{Name: name}}})
-			// The tasks that it had are lost; jobs that run there are told again.
+			// The tasks that it had are lost; jobs that run there are reported again.
 			for _, t := range m.Jobs {
 				if slices.ContainsFunc(t.GPUs, func(gpus []string) bool { return strings.HasPrefix(gpus[0], name+"/") }) {
 					t.GPUs, t.Started, t.Spec = nil, false, ""
@@ -265,7 +265,7 @@ func (m *mirror) changeNodes(b *batch, nodes map[string]*Node) {
 
 func nodeText(n *Node) string { return fmt.Sprint(n.GPUs, n.Labels, n.CPUMilli, n.MemoryMiB) }
 
-// sessionNode is a node as the session is told it.
+// sessionNode is a node as the session gets it.
 func sessionNode(n *Node) hare.Node {
 	out := hare.Node{Name: n.Name, GPUs: slices.Clone(n.GPUs), Labels: slices.Clone(n.Labels), CPUMilli: n.CPUMilli,
 		MemoryMiB: n.MemoryMiB}
@@ -294,7 +294,7 @@ func (m *mirror) arrive(b *batch, j *Job) {
 		if all == nil {
 			return // the cluster has given its GPUs to others too: the next reading tells
 		}
-		// It stays where it is: where it was allowed to go says nothing any more, and may have changed.
+		// It stays where it is: where it was allowed to go does not matter any more, and may have changed.
 		told.Only, told.Exclude = nil, nil
 		if t.GPUs = tasksOf(all, int(spec.TaskGPUs()), spec.DistinctNodes, b.m.typeOf); t.GPUs == nil {
 			told.Tasks, told.GPUsPerTask, told.DistinctNodes = int64(len(all)), 0, false
@@ -366,7 +366,7 @@ func (b *batch) hold(tasks [][]string, cpuMilli, memoryMiB int64) {
 	}
 }
 
-// fits reports whether the nodes of tasks have CPUs and memory for them beside the other running jobs.
+// fits reports whether the nodes of tasks have CPUs and memory for them next to the other running jobs.
 func (b *batch) fits(spec *hare.Job, tasks [][]string) bool {
 	need := map[string]int64{}
 	for _, gpus := range tasks {
@@ -423,7 +423,7 @@ func (m *mirror) decided(answers []hare.Answer) {
 	}
 }
 
-// jobText is what the session is told of a job, as text that changes with it.
+// jobText is what the session knows of a job, as text that changes with it.
 func jobText(j *Job) string {
 	spec := j.Spec
 	text := ""

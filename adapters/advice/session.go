@@ -21,7 +21,7 @@ import (
 // concurrent use.
 type Session struct {
 	Advisor Advisor
-	// StateFile keeps, for sessions of a server, what the session was told, so that another process
+	// StateFile keeps, for sessions of a server, what the session knows, so that another process
 	// goes on with it; "" means none.
 	StateFile string
 	Logger    *slog.Logger
@@ -30,7 +30,7 @@ type Session struct {
 
 	told    *mirror // nil: a session must be opened
 	id      string
-	pending []hare.Event // were perhaps told
+	pending []hare.Event // were perhaps sent
 }
 
 // Plan tells the session what has changed and waits for a plan of it.
@@ -43,7 +43,7 @@ func (s *Session) Plan(ctx context.Context, now *State) (*wire.SessionPlan, erro
 		}
 		return plan, err
 	}
-	// The session is gone, or has another state than was told: another session begins.
+	// The session is gone, or has another state than it should: another session begins.
 	s.Logger.Warn("the session cannot go on: another begins", "session", s.id, "error", err.Error())
 	s.forget()
 	s.Begun++
@@ -82,7 +82,7 @@ func (s *Session) planOnce(ctx context.Context, now *State) (*wire.SessionPlan, 
 		}
 		s.id, s.told = session, told
 	}
-	if err := s.apply(ctx, s.pending); err != nil { // what a crash kept from being told, or from being noted
+	if err := s.apply(ctx, s.pending); err != nil { // what a crash kept from being sent, or from being noted
 		return nil, fresh(err)
 	}
 	events := s.told.update(now)
@@ -144,7 +144,7 @@ type savedState struct {
 	Form    string   `json:"hare"`
 	Session string   `json:"session"`
 	Told    *mirror  `json:"told"`
-	Pending []string `json:"pending"` // events, as they are told
+	Pending []string `json:"pending"` // events, as they are sent
 }
 
 const stateForm = "advice/v1"
@@ -194,10 +194,10 @@ func (s *Session) Resume() {
 	remote.Session, s.id, s.told = state.Session, state.Session, state.Told
 }
 
-// Turn is what a plan says of a waiting job.
-type Turn struct {
+// Planned is what a plan says of a waiting job.
+type Planned struct {
 	ID     string
-	Turn   int      // from 1
+	Place  int      // in the plan, from 1
 	Types  []string // the GPU types on which the plan has the job
 	StartS int64    // seconds from now; −1 where the plan does not say
 	// EndS is a time, in seconds from now, before which the job ends under no plan if it takes as long as is
@@ -208,29 +208,29 @@ type Turn struct {
 	GPUs [][]string
 }
 
-// Turns reads the order of the waiting jobs from a plan.
-func (s *Session) Turns(plan *wire.SessionPlan) (turns []Turn) {
+// Order reads the order of the waiting jobs from a plan.
+func (s *Session) Order(plan *wire.SessionPlan) (order []Planned) {
 	jobs := slices.Clone(plan.Jobs)
 	slices.SortStableFunc(jobs, func(a, b wire.SessionPlanJob) int { return cmp.Compare(startOf(&a), startOf(&b)) })
 	for i := range jobs {
-		p := &jobs[i]
-		t := s.told.Jobs[p.Job]
+		j := &jobs[i]
+		t := s.told.Jobs[j.Job]
 		if t == nil || t.Started {
 			continue
 		}
-		turn := Turn{ID: p.Job, Turn: len(turns) + 1, Types: p.Types, StartS: -1, EndS: -1}
+		p := Planned{ID: j.Job, Place: len(order) + 1, Types: j.Types, StartS: -1, EndS: -1}
 		if len(t.GPUs) > 0 && len(t.GPUs[0]) > 0 {
-			turn.Types, turn.Now, turn.GPUs = []string{s.told.typeOf(t.GPUs[0][0])}, true, t.GPUs
+			p.Types, p.Now, p.GPUs = []string{s.told.typeOf(t.GPUs[0][0])}, true, t.GPUs
 		}
-		if p.StartUs >= 0 {
-			turn.StartS = max(0, p.StartUs-plan.AtUs) / 1e6
+		if j.StartUs >= 0 {
+			p.StartS = max(0, j.StartUs-plan.AtUs) / 1e6
 		}
-		if p.EarliestEndUs >= 0 {
-			turn.EndS = max(0, p.EarliestEndUs-plan.AtUs) / 1e6
+		if j.EarliestEndUs >= 0 {
+			p.EndS = max(0, j.EarliestEndUs-plan.AtUs) / 1e6
 		}
-		turns = append(turns, turn)
+		order = append(order, p)
 	}
-	return turns
+	return order
 }
 
 // startOf is when a job of a plan starts; one of which the plan says nothing comes last.

@@ -32,15 +32,15 @@ type JobState int
 
 // The states of jobs.
 const (
-	Waiting JobState = iota // for GPUs or its turn alone
+	Waiting JobState = iota // for GPUs, or until others have started
 	Running
 	Ended
 )
 
 // Job is a job, or one task of an array.
 type Job struct {
-	// Spec is the job as the session is told it, a rigid one; nil means that no node can run the job,
-	// and the session is not told of it. Users and weights of quotas are the session's.
+	// Spec is the job as the session gets it, a rigid one; nil means that no node can run the job,
+	// and the session does not learn of it. Users and weights of quotas are the session's.
 	Spec  *hare.Job
 	State JobState
 	// Completed says that an ended job has done what it was to do.
@@ -86,7 +86,7 @@ func (s *State) byType() []Job {
 	return out
 }
 
-// typesOn lists the GPU types of what a job holds, sorted.
+// typesOn lists the GPU types of what a job has, sorted.
 func typesOn(on []history.Held) (types []string) {
 	for _, h := range on {
 		if h.Type != "" && h.GPUs > 0 {

@@ -171,7 +171,7 @@ const (
 
 // partial is what objects have of which a value may be unreadable.
 type partial struct {
-	// unread says that a value of the object could not be read: the object has it not.
+	// unread says that a value of the object could not be read: the object lacks it.
 	unread bool
 }
 
@@ -179,7 +179,7 @@ func (p *partial) setUnread() { p.unread = true }
 
 // list reads all objects of a kind, page by page, and the version of the list. Where pages expire
 // meanwhile, it begins again. A value of another form than is known costs its object no more than the value, and is
-// counted in the report; what is no object is left out.
+// counted in the report; what is not an object is left out.
 func list[T any](ctx context.Context, api API, path string, report *history.Report) (items []T, version string,
 	err error) {
 	next := ""

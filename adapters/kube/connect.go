@@ -20,8 +20,8 @@ import (
 // serviceAccount is where a pod finds its token and the certificate of the API server.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// ErrNotInCluster says that this process is in no pod of a cluster.
-var ErrNotInCluster = errors.New("this is no pod of a cluster: KUBERNETES_SERVICE_HOST is not set")
+// ErrNotInCluster says that this process is not in a pod of a cluster.
+var ErrNotInCluster = errors.New("this is not a pod of a cluster: KUBERNETES_SERVICE_HOST is not set")
 
 // InCluster asks the API server of the pod's own cluster with the pod's service account.
 func InCluster() (*HTTP, error) {
@@ -35,7 +35,7 @@ func InCluster() (*HTTP, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("%s/ca.crt holds no certificate", serviceAccount)
+		return nil, fmt.Errorf("%s/ca.crt has no certificate", serviceAccount)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
@@ -108,7 +108,7 @@ func Kubectl(ctx context.Context, arguments ...string) (api *HTTP, stop func(), 
 	}
 }
 
-// limited keeps the begin of what a command writes.
+// limited keeps the beginning of what a command writes.
 type limited struct {
 	left int
 	to   *bytes.Buffer

@@ -72,7 +72,7 @@ func (h *Helper) stuck(s *state, j *job) (why string, bound bool) {
 	}
 	rules, need := waiting.Spec.rules(h.cfg.TypeLabel), held(&waiting.Spec)
 	switch {
-	case !slices.ContainsFunc(s.nodes, func(r *room) bool { return r.allowed(rules) && r.holds(need) }):
+	case !slices.ContainsFunc(s.nodes, func(r *room) bool { return r.allowed(rules) && r.roomy(need) }):
 		return "no node in service satisfies the rules of its pods and the type together", bound
 	case h.now().Sub(since) >= unboundWait:
 		return fmt.Sprintf("its pods have found no node since %s", since.UTC().Format(time.RFC3339)), bound

@@ -5,7 +5,7 @@
 // start next, and the order of queues that opted in.
 //
 // The files lie in layers: the API and its objects (client, objects, state), the helper and what it writes (helper,
-// journal, write), what it reads (sets, kueue, opt_in, read), what a session is told (session), what follows from a
+// journal, write), what it reads (sets, kueue, opt_in, read), what a session gets (session), what follows from a
 // plan (free, kueue_choice, kueue_order), and the loop.
 package kube
 
@@ -44,7 +44,7 @@ type Config struct {
 	Events bool
 	// Speeds are the relative speeds of GPU types; nil means those that Hare brings along.
 	Speeds *history.Speeds
-	// StateFile keeps what a session of a server was told; "" means none.
+	// StateFile keeps what a session of a server knows; "" means none.
 	StateFile string
 	// Lease is by which several helpers agree who writes; nil means that this one always does.
 	Lease *Lease
@@ -66,7 +66,7 @@ func (c *Config) validate() error {
 		return errors.New("kube: the time of a plan and the number of updates must be positive")
 	}
 	if strings.ContainsAny(c.TypeLabel, " \t\n") {
-		return fmt.Errorf("kube: %q is no label of nodes: give one such as nvidia.com/gpu.product", c.TypeLabel)
+		return fmt.Errorf("kube: %q is not a label of nodes: give one such as nvidia.com/gpu.product", c.TypeLabel)
 	}
 	if c.Speeds == nil {
 		c.Speeds = history.ShippedSpeeds()
@@ -87,8 +87,8 @@ type Helper struct {
 	// versions are of the lists that were read last, by path.
 	versions map[string]string
 	refused  map[string]refusal   // by UID, Jobs that the API server did not let go
-	told     map[string]time.Time // by UID, the start that a Job's user was last told to expect
-	toldAt   time.Time            // when users were last told
+	told     map[string]time.Time // by UID, the start that a Job's user was last given
+	toldAt   time.Time            // when users were last informed
 	counted  counters
 	shown    *metrics.Shown
 	report   *history.Report // of the last reading
@@ -113,8 +113,8 @@ func New(cfg Config, api API, advisor advice.Advisor, journal *Journal) (*Helper
 		shown: metrics.New("hare_kube_", new(counters).shown())}, nil
 }
 
-// Turn is what the plan says of a Job that waits.
-type Turn struct {
+// Waiting is what the plan says of a Job that waits.
+type Waiting struct {
 	Job    string   `json:"job"`
 	Types  []string `json:"types"`
 	StartS int64    `json:"start_s"` // from now; −1 where the plan does not say
@@ -123,9 +123,9 @@ type Turn struct {
 
 // Result is what one loop did.
 type Result struct {
-	Updates []Update // that were made, or would have been
-	Freed   []Update // that took Jobs back which cannot start
-	Turns   []Turn   // the jobs that wait, in the order of the plan
+	Updates []Update  // that were made, or would have been
+	Freed   []Update  // that took Jobs back which cannot start
+	Waiting []Waiting // the jobs that wait, in the order of the plan
 	// Left says why suspended Jobs that opted in were left alone, by reason.
 	Left map[string]int
 	// Unordered names the ClusterQueues whose order the helper leaves alone, and why.
@@ -146,7 +146,7 @@ func (r *Result) Reasons() (reasons []string) {
 	return reasons
 }
 
-// Metrics serves the metrics. It may be called, and serve, beside Step.
+// Metrics serves the metrics. It may be called, and serve, while Step runs.
 func (h *Helper) Metrics() http.Handler { return h.shown.Handler() }
 
 // refusal is a Job that could not be let go.

@@ -46,8 +46,8 @@ func TestLetsGoWhatFits(t *testing.T) {
 	}
 	h := testHelper(t, f, nil)
 	r := step(t, h)
-	if len(r.Updates) != 6 || f.patches != 6 || f.events != 6 || len(r.Turns) != 10 {
-		t.Fatalf("%d updates, %d patches, %d events, %d turns", len(r.Updates), f.patches, f.events, len(r.Turns))
+	if len(r.Updates) != 6 || f.patches != 6 || f.events != 6 || len(r.Waiting) != 10 {
+		t.Fatalf("%d updates, %d patches, %d events, %d waiting", len(r.Updates), f.patches, f.events, len(r.Waiting))
 	}
 	if n := len(f.expected); n != 4 || !strings.Contains(f.expected[0], "Hare expects the Job to start in ") {
 		t.Errorf("%d Jobs were told when they start: %.300s", n, f.expected)
@@ -97,9 +97,9 @@ func TestLeavesAlone(t *testing.T) {
 			t.Errorf("%q: %d, want %d of %v", reason, r.Left[reason], n, r.Left)
 		}
 	}
-	whys := fmt.Sprint(r.Turns)
+	whys := fmt.Sprint(r.Waiting)
 	if !strings.Contains(whys, "lack room") {
-		t.Errorf("a Job with too many CPUs: %v", r.Turns)
+		t.Errorf("a Job with too many CPUs: %v", r.Waiting)
 	}
 }
 
@@ -132,8 +132,8 @@ func TestMixedTypes(t *testing.T) {
 		f.submit(4, 1, 4, 4, 4)
 	}
 	r := step(t, testHelper(t, f, nil))
-	if !f.mixed(other) || len(r.Updates) != 3 || strings.Contains(fmt.Sprint(r.Turns), "lack room") {
-		t.Errorf("mixed %v, %d updates, %+v", f.mixed(other), len(r.Updates), r.Turns)
+	if !f.mixed(other) || len(r.Updates) != 3 || strings.Contains(fmt.Sprint(r.Waiting), "lack room") {
+		t.Errorf("mixed %v, %d updates, %+v", f.mixed(other), len(r.Updates), r.Waiting)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Journal is the file in which every write stands before it is made, one JSON object a line. It is for
+// Journal is the file in which every write is before it is made, one JSON object a line. It is for
 // people: the helper reads from the cluster what stands.
 type Journal struct{ file *os.File }
 

@@ -22,7 +22,7 @@ import (
 // admissionWait is how long a Workload keeps the type that the helper chose while Kueue does not admit it.
 const admissionWait = 15 * time.Second
 
-// quotas are those that a plan goes by: of the types of which one flavor tells how many GPUs there are.
+// quotas are those that plans keep: of the types of which one flavor says how many GPUs there are.
 func (q *clusterQueue) quotas() (quotas []hare.Quota) {
 	for _, gpuType := range slices.Sorted(maps.Keys(q.types)) {
 		if f := q.types[gpuType]; f.gpus >= 0 && !f.several {

@@ -83,7 +83,7 @@ func (w *workload) annotate(values map[string]string) (operations []patchOperati
 // changed, or because Kueue did not admit them in time.
 func (h *Helper) undoChoices(s *state, result *Result) (updates []Update) {
 	starting := map[string]bool{}
-	for _, t := range result.Turns {
+	for _, t := range result.Waiting {
 		starting[t.Job] = t.Why == ""
 	}
 	for _, j := range s.jobs {
@@ -125,7 +125,7 @@ func (h *Helper) keepChoices(s *state) (kept map[string]bool) {
 	return kept
 }
 
-// chooseType is the write that sends a Workload to the type of its turn.
+// chooseType is the write that sends a Workload to the type of the plan.
 func (h *Helper) chooseType(j *job, gpuType, reason string) Update {
 	was := cmp.Or(j.work.chosen(), "any type")
 	h.chosenAt[j.Metadata.UID] = h.now()

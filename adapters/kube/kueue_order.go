@@ -18,9 +18,9 @@ func (h *Helper) order(s *state, result *Result) (updates []Update) {
 	lines := map[*clusterQueue][]*job{}
 	var queues []*clusterQueue
 	// Those that start now come before all others.
-	turns := slices.Clone(result.Turns)
-	slices.SortStableFunc(turns, func(a, b Turn) int { return cmp.Compare(min(1, len(a.Why)), min(1, len(b.Why))) })
-	for _, t := range turns {
+	order := slices.Clone(result.Waiting)
+	slices.SortStableFunc(order, func(a, b Waiting) int { return cmp.Compare(min(1, len(a.Why)), min(1, len(b.Why))) })
+	for _, t := range order {
 		j := s.waiting[t.Job]
 		if j == nil || j.work == nil {
 			continue

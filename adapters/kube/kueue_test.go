@@ -200,9 +200,9 @@ func TestKueueTypesAndOrder(t *testing.T) {
 	r := step(t, h)
 	types, place := map[string]int{}, map[string]int{}
 	for _, now := range []bool{true, false} { // those that start now come first
-		for _, turn := range r.Turns {
-			if now == (turn.Why == "") {
-				place[turn.Job] = len(place)
+		for _, w := range r.Waiting {
+			if now == (w.Why == "") {
+				place[w.Job] = len(place)
 			}
 		}
 	}
@@ -347,7 +347,7 @@ func TestKueueTakesBack(t *testing.T) {
 		t.Fatalf("selectors: %v", got)
 	}
 	f.nowS += int64(admissionWait.Seconds()) + 1
-	if r := step(t, h); len(r.Updates) != 1 || !strings.Contains(r.Turns[0].Why, "Kueue did not admit it") {
+	if r := step(t, h); len(r.Updates) != 1 || !strings.Contains(r.Waiting[0].Why, "Kueue did not admit it") {
 		t.Fatalf("%+v", r)
 	}
 	want := map[string]string{"kubernetes.io/os": "linux"}
@@ -362,7 +362,7 @@ func TestKueueTakesBack(t *testing.T) {
 	step(t, h)
 	admit(f.works[0])
 	n := f.writes
-	if r := step(t, h); len(r.Updates) > 0 || f.writes != n || len(r.Turns) > 0 {
+	if r := step(t, h); len(r.Updates) > 0 || f.writes != n || len(r.Waiting) > 0 {
 		t.Errorf("of a Workload that runs: %+v", r)
 	}
 }

@@ -54,7 +54,7 @@ func (l *Lease) Held() bool {
 
 func microTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
 
-// Hold takes or renews the lease, and says whether this helper has it.
+// Hold takes or renews the lease, and reports whether this helper has it.
 func (l *Lease) Hold(ctx context.Context, api API) (bool, error) {
 	base := "/apis/coordination.k8s.io/v1/namespaces/" + url.PathEscape(l.Namespace) + "/leases"
 	sent := l.now()

@@ -65,9 +65,9 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("no plan, no Job is let go: %w", err)
 	}
 	result.Plan, result.Left = plan, s.left
-	updates := h.choose(s, h.session.Turns(plan), result)
+	updates := h.choose(s, h.session.Order(plan), result)
 	if h.cfg.Kueue {
-		// First what was chosen in vain is taken back, and the order is set; then types are chosen, by which
+		// First choices that did not help are taken back, and the order is set; then types are chosen, by which
 		// Kueue may admit Workloads at once.
 		updates = slices.Concat(h.undoChoices(s, result), h.order(s, result), updates)
 		updates = updates[:min(len(updates), h.cfg.MaxUpdates)]
@@ -107,8 +107,8 @@ func (h *Helper) tellExpected(ctx context.Context, s *state, result *Result) {
 	}
 	h.toldAt = now
 	waiting := map[string]bool{}
-	for i := range result.Turns {
-		t := &result.Turns[i]
+	for i := range result.Waiting {
+		t := &result.Waiting[i]
 		j := s.waiting[t.Job]
 		if j == nil || t.Why == "" || t.StartS < 0 {
 			continue
@@ -121,7 +121,7 @@ func (h *Helper) tellExpected(ctx context.Context, s *state, result *Result) {
 			continue
 		}
 		if sent++; sent > mostExpectations {
-			continue // the others are told later
+			continue // the others are informed later
 		}
 		h.told[uid] = start
 		note := fmt.Sprintf("Hare expects the Job to start in %s on %s, if jobs take as long as believed and nobody comes",
@@ -136,39 +136,39 @@ func (h *Helper) tellExpected(ctx context.Context, s *state, result *Result) {
 }
 
 // choose finds the Jobs that the plan starts now and that there is room for.
-func (h *Helper) choose(s *state, turns []advice.Turn, result *Result) (updates []Update) {
+func (h *Helper) choose(s *state, order []advice.Planned, result *Result) (updates []Update) {
 	kept := h.keepChoices(s)
-	for _, t := range turns {
+	for _, t := range order {
 		j := s.waiting[t.ID]
 		if j == nil {
 			continue
 		}
-		turn := Turn{Job: t.ID, Types: t.Types, StartS: t.StartS}
+		w := Waiting{Job: t.ID, Types: t.Types, StartS: t.StartS}
 		r, wasRefused := h.refused[j.Metadata.UID]
 		switch {
 		case kept[t.ID]: // was chosen before, and waits for Kueue
 		case !t.Now:
-			turn.Why = "its turn comes later"
+			w.Why = "the plan starts it later"
 		case len(updates) >= h.cfg.MaxUpdates:
-			turn.Why = "a loop lets no more Jobs go"
+			w.Why = "a loop lets no more Jobs go"
 		case wasRefused && h.now().Before(r.until):
-			turn.Why = "the API server refused it before, or Kueue did not admit it on the type chosen"
+			w.Why = "the API server refused it before, or Kueue did not admit it on the type chosen"
 		case !h.fitsNow(s, j, t.Types[0]):
-			turn.Why = "its nodes lack room for its pods now, or might when all pods that were let go are bound"
+			w.Why = "its nodes lack room for its pods now, or might when all pods that were let go are bound"
 		case j.work != nil:
-			updates = append(updates, h.chooseType(j, t.Types[0], fmt.Sprintf("turn %d in the plan, %d pods fit on %s now",
-				t.Turn, j.pods(), t.Types[0])))
+			updates = append(updates, h.chooseType(j, t.Types[0], fmt.Sprintf("place %d in the plan, %d pods fit on %s now",
+				t.Place, j.pods(), t.Types[0])))
 		default:
 			updates = append(updates, h.update(j, t))
 		}
-		result.Turns = append(result.Turns, turn)
+		result.Waiting = append(result.Waiting, w)
 	}
 	return updates
 }
 
 // update is the patch that lets a Job go on a type. The resourceVersion makes it fail where somebody
 // else has changed the Job since it was read.
-func (h *Helper) update(j *job, t advice.Turn) Update {
+func (h *Helper) update(j *job, t advice.Planned) Update {
 	gpuType := t.Types[0]
 	annotations := map[string]string{StartedAnnotation: gpuType}
 	if j.choosesOpen(h.cfg.TypeLabel) {
@@ -185,7 +185,7 @@ func (h *Helper) update(j *job, t advice.Turn) Update {
 	}
 	return Update{Job: j.id(), UID: j.Metadata.UID, Type: gpuType, Old: "suspended",
 		New:    h.cfg.TypeLabel + "=" + gpuType,
-		Reason: fmt.Sprintf("turn %d in the plan, %d pods fit on %s now", t.Turn, j.pods(), gpuType),
+		Reason: fmt.Sprintf("place %d in the plan, %d pods fit on %s now", t.Place, j.pods(), gpuType),
 		path:   j.path(), patch: text, of: j}
 }
 
@@ -202,7 +202,7 @@ func (h *Helper) Release(ctx context.Context) (*Result, error) {
 		updates := h.releaseWorkloads(s)
 		for i := range updates {
 			if i >= h.cfg.MaxUpdates {
-				result.Turns = append(result.Turns, Turn{Job: updates[i].Job, StartS: -1,
+				result.Waiting = append(result.Waiting, Waiting{Job: updates[i].Job, StartS: -1,
 					Why: "one call changes no more Workloads"})
 				continue
 			}
@@ -239,7 +239,7 @@ func (h *Helper) Release(ctx context.Context) (*Result, error) {
 		u := Update{Job: j.id(), UID: j.Metadata.UID, Old: "suspended", New: "let go", Reason: "release",
 			path: j.path(), patch: text, of: j}
 		if len(result.Updates) >= h.cfg.MaxUpdates {
-			result.Turns = append(result.Turns, Turn{Job: u.Job, StartS: -1, Why: "one call lets no more Jobs go"})
+			result.Waiting = append(result.Waiting, Waiting{Job: u.Job, StartS: -1, Why: "one call lets no more Jobs go"})
 			continue
 		}
 		done, err := h.let(ctx, &u)

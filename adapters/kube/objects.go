@@ -409,7 +409,7 @@ type setKind struct {
 
 func (k *setKind) listPath() string { return "/apis/" + k.version + "/" + k.plural }
 
-// podSets is what the helper knows of a JobSet or PyTorchJob beside a Job's fields.
+// podSets is what the helper knows of a JobSet or PyTorchJob besides a Job's fields.
 type podSets struct {
 	kind *setKind
 	// templates are those whose pods ask for GPUs, with their paths in the object.
@@ -437,7 +437,7 @@ func (j *job) id() string {
 	return j.Metadata.id()
 }
 
-// kind is what users call a job that is no Workload.
+// kind is what users call a job that is not a Workload.
 func (j *job) kind() string {
 	if j.sets != nil {
 		return j.sets.kind.kind

@@ -36,7 +36,7 @@ func (h *Helper) whyNot(s *state, j *job) string {
 		return "has a parallelism of 0"
 	}
 	if j.Spec.Completions != nil && j.Spec.Parallelism != nil && *j.Spec.Completions > *j.Spec.Parallelism {
-		return "runs its pods in turns: completions above parallelism"
+		return "runs its pods one after another: completions above parallelism"
 	}
 	return h.unclear(j)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/history"
 )
 
-// forSession is the cluster as the session is told it. It also places the pods that wait for a node, of
+// forSession is the cluster as the session gets it. It also places the pods that wait for a node, of
 // jobs that were let go, so that nobody else is given their room.
 func (h *Helper) forSession(s *state) *advice.State {
 	out := &advice.State{NowUs: s.nowUs}
@@ -239,7 +239,7 @@ func tasks(spec *hare.Job, gpus, pods int64) *hare.Job {
 	return spec
 }
 
-// spec is a waiting job as the session is told it; nil where no node could run it.
+// spec is a waiting job as the session gets it; nil where no node could run it.
 func (h *Helper) spec(s *state, j *job) *hare.Job {
 	template := &j.Spec.Template.Spec
 	rules := template.rules(h.cfg.TypeLabel)

@@ -91,7 +91,7 @@ func readJobSet(text json.RawMessage, s *podSets) error {
 		case len(r.DependsOn) > 0:
 			s.why = "starts its replicated jobs one after another (dependsOn)"
 		case of.Completions != nil && *of.Completions > count(of.Parallelism):
-			s.why = "runs its pods in turns: completions above parallelism"
+			s.why = "runs its pods one after another: completions above parallelism"
 		case r.Template.Metadata.Annotations[exclusiveTopology] != "":
 			s.why = "places its jobs by the annotation " + exclusiveTopology
 		}

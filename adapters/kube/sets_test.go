@@ -157,7 +157,7 @@ func TestLetsSetsGo(t *testing.T) {
 	}
 	r := step(t, h)
 	if f.writes != 3 || len(r.Updates) != 3 {
-		t.Fatalf("%d writes, %d updates, %+v", f.writes, len(r.Updates), r.Turns)
+		t.Fatalf("%d writes, %d updates, %+v", f.writes, len(r.Updates), r.Waiting)
 	}
 	types := map[any]bool{}
 	for _, o := range f.sets[jobSets] {
@@ -187,7 +187,7 @@ func TestLetsPyTorchJobsGo(t *testing.T) {
 	f.pyTorchJob("train", 3, 2)
 	r := step(t, h)
 	if len(r.Updates) != 1 || r.Updates[0].Job != "pytorchjob:default/train" || r.Updates[0].Type != "H100" {
-		t.Fatalf("%+v, %+v, %v", r.Updates, r.Turns, r.Left)
+		t.Fatalf("%+v, %+v, %v", r.Updates, r.Waiting, r.Left)
 	}
 	o := f.sets[pyTorchJobs][0]
 	for _, name := range []string{"Master", "Worker"} {
@@ -206,7 +206,7 @@ func TestLetsPyTorchJobsGo(t *testing.T) {
 	f.sets[pyTorchJobs][0] = o
 	f.nowS += 5
 	if r = step(t, h); len(r.Updates) != 1 || r.Updates[0].Type != "H100" {
-		t.Errorf("after its end: %+v, %+v", r.Updates, r.Turns)
+		t.Errorf("after its end: %+v, %+v", r.Updates, r.Waiting)
 	}
 }
 
@@ -271,8 +271,8 @@ func TestSetsLeftAlone(t *testing.T) {
 	if f.writes > 0 || len(r.Updates) > 0 || len(r.Left) != 9 {
 		t.Errorf("%d writes, %+v, %d reasons: %v", f.writes, r.Updates, len(r.Left), r.Left)
 	}
-	for _, part := range []string{"dependsOn", "in turns", "exclusive-topology", "different things", "queue of Kueue",
-		"belongs to a TrainJob", "elasticPolicy", "managed by kueue", "more than"} {
+	for _, part := range []string{"dependsOn", "one after another: completions", "exclusive-topology",
+		"different things", "queue of Kueue", "belongs to a TrainJob", "elasticPolicy", "managed by kueue", "more than"} {
 		if !slices.ContainsFunc(r.Reasons(), func(reason string) bool { return strings.Contains(reason, part) }) {
 			t.Errorf("nothing says %q: %v", part, r.Left)
 		}

@@ -39,7 +39,7 @@ type room struct {
 	free                  history.Demand
 	podsFree              int64
 	cpuKnown, memoryKnown bool
-	// settled and settledPods are what is free beside the pods that are bound.
+	// settled and settledPods are what is free next to the pods that are bound.
 	settled     history.Demand
 	settledPods int64
 	whole       history.Demand // of the empty node
@@ -120,13 +120,13 @@ func (r *room) allowed(by *rules) bool {
 		!slices.ContainsFunc(by.needs, func(n resource) bool { return r.amounts[n.name] < n.amount })
 }
 
-// holds reports whether the node has room for a pod where nothing else is there.
-func (r *room) holds(d history.Demand) bool {
+// roomy reports whether the node has room for a pod where nothing else is there.
+func (r *room) roomy(d history.Demand) bool {
 	return r.gpus >= d.GPUs && (!r.cpuKnown || r.whole.CPUMilli >= d.CPUMilli) &&
 		(!r.memoryKnown || r.whole.MemoryMiB >= d.MemoryMiB)
 }
 
-// resource is a resource of a container that a node must have, beside CPUs and memory.
+// resource is a resource of a container that a node must have, besides CPUs and memory.
 type resource struct {
 	name   string
 	amount history.Quantity
@@ -184,7 +184,7 @@ func (s *state) safe(typeLabel, gpuType string) bool {
 	return true
 }
 
-// slots is how many pods of a flight fit on a GPU type, beside bound pods, after others have taken a
+// slots is how many pods of a flight fit on a GPU type, next to bound pods, after others have taken a
 // number of GPUs in the way that leaves the least room.
 func (s *state) slots(f *flight, typeLabel, gpuType string, others int64) (n int64) {
 	var costs []int64 // of taking the first slot of each node

@@ -17,7 +17,7 @@ const (
 	lastRefusalWait  = time.Hour
 )
 
-// let lets one Job go, or has the API server check that it could. A write stands in the journal before
+// let lets one Job go, or has the API server check that it could. A write is in the journal before
 // it is made. An error means that the API server does not answer, or that this helper may no longer
 // write.
 func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {

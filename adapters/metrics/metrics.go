@@ -1,4 +1,4 @@
-// Package metrics shows what a helper beside another scheduler counts.
+// Package metrics shows what a helper counts that runs beside another scheduler.
 package metrics
 
 import (

@@ -24,7 +24,7 @@ type node struct {
 	id, name, gpuType string
 	has               amount
 	others            amount // that work of others uses
-	ours              amount // that jobs of the queue hold
+	ours              amount // that jobs of the queue have
 	selectable        bool   // a label tells the ID, by which a job can be sent to the node
 	typeResource      bool   // the node has the resource of its type, by which a job can be sent to the type
 	outOfReach        bool   // no job can be sent to the node
@@ -32,7 +32,7 @@ type node struct {
 
 func (n *node) free() amount { return n.has.minus(n.others).minus(n.ours) }
 
-// view is what Ray told in one loop.
+// view is what Ray reported in one loop.
 type view struct {
 	session string
 	jobs    map[string]*rayJob
@@ -176,12 +176,12 @@ func (v *view) count(q *Queue) {
 	}
 }
 
-// others is what work of others uses of a node, as it was told.
+// others is what work of others uses of a node, as reported.
 type others struct {
 	gpus, fromUs int64 // so many GPUs, since then
 	// steady are the CPUs and the memory that they used all the time of the last window, by which a session
 	// counts. What is used for less is looked at when jobs start alone: tasks of Ray come and go by seconds,
-	// and each change of a node is told to the session.
+	// and each change of a node goes to the session.
 	steady, least amount
 	windowUs      int64 // when the window began
 }
@@ -214,7 +214,7 @@ func (q *Queue) demands() (cpus, memory bool) {
 	return cpus, memory
 }
 
-// forSession is the cluster as a session is told it. CPUs and memory are in it where jobs ask for them.
+// forSession is the cluster as a session gets it. CPUs and memory are in it where jobs ask for them.
 func (v *view) forSession(q *Queue, nowUs int64, seen map[string]*others, speeds *history.Speeds) *advice.State {
 	out := &advice.State{NowUs: nowUs}
 	cpus, memory := q.demands()

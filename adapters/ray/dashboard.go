@@ -91,7 +91,7 @@ func (d *Dashboard) ask(ctx context.Context, method, path string, body, out any)
 		return nil
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("ray: %s %s: the answer is none of Ray's dashboard: %w", method, path, err)
+		return fmt.Errorf("ray: %s %s: the answer is not one of Ray's dashboard: %w", method, path, err)
 	}
 	return nil
 }
@@ -113,10 +113,10 @@ type rayJob struct {
 	DriverNodeID string  `json:"driver_node_id"`
 }
 
-// endStatuses are those of jobs that go on no more. A status that another version has says nothing of the end.
+// endStatuses are those of jobs that are over. A status of another version says nothing of the end.
 var endStatuses = []string{"SUCCEEDED", "FAILED", "STOPPED"}
 
-// ended reports whether the job goes on no more.
+// ended reports whether the job is over.
 func (j *rayJob) ended() bool { return slices.Contains(endStatuses, j.Status) }
 
 // rayNode is a node of Ray.
@@ -129,7 +129,7 @@ type rayNode struct {
 	Labels    map[string]string  `json:"labels"`
 }
 
-// submission is what Ray is told of a job.
+// submission is what Ray gets of a job.
 type submission struct {
 	SubmissionID string             `json:"submission_id"`
 	Entrypoint   string             `json:"entrypoint"`
@@ -188,7 +188,7 @@ func (d *Dashboard) job(ctx context.Context, id string) (*rayJob, error) {
 	return &j, err
 }
 
-// nodes lists the nodes. cut says that Ray has more than it told.
+// nodes lists the nodes. cut says that Ray has more than it reported.
 func (d *Dashboard) nodes(ctx context.Context, report *history.Report) (nodes []rayNode, cut bool, err error) {
 	const path = "/api/v0/nodes?detail=1&limit=10000"
 	var answer struct {

@@ -13,7 +13,7 @@ const (
 	actorDied    = "JOB_SUPERVISOR_ACTOR_DIED"          // its node or its supervisor was lost
 )
 
-// freeTries is how often a job that never began waits again, beside its retries.
+// freeTries is how often a job that never began waits again, besides its retries.
 const freeTries = 10
 
 // follow returns what Ray tells of the jobs that it has, as far as the queue does not say so yet.

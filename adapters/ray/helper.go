@@ -35,7 +35,7 @@ type Config struct {
 	FallbackAfter time.Duration
 	// Keep is how long jobs that have ended stay in the journal; 0 means a week.
 	Keep time.Duration
-	// StateFile holds what the session of a server was told; empty means none.
+	// StateFile holds what the session of a server knows; empty means none.
 	StateFile string
 	// Speeds tell how long jobs take on other types; nil means those that Hare brings along.
 	Speeds *history.Speeds
@@ -76,7 +76,7 @@ type Helper struct {
 	lastPlan  time.Time
 	others    map[string]*others // by the IDs of nodes
 	refusals  map[string]int     // by submission: how often Ray in good health did not take it
-	stopped   map[string]bool    // by submission: the stop stands in the journal
+	stopped   map[string]bool    // by submission: the stop is in the journal
 	warned    map[string]bool    // what was logged as not read
 	byType    bool               // this Ray takes no selector of labels
 	counted   counters
@@ -148,7 +148,7 @@ func (h *Helper) tellUnread(v *view) {
 	warn := func(what, first string) {
 		if !h.warned[what] {
 			h.warned[what] = true
-			h.cfg.Logger.Warn("Ray told something that cannot be read, and that is left aside", "what", what, "first", first)
+			h.cfg.Logger.Warn("Ray reported something that cannot be read: it is left aside", "what", what, "first", first)
 		}
 	}
 	for _, j := range v.jobs {
@@ -165,7 +165,7 @@ func (h *Helper) tellUnread(v *view) {
 	}
 }
 
-// submissionOf is what Ray is told of an attempt.
+// submissionOf is what Ray gets of an attempt.
 func (h *Helper) submissionOf(e *Entry) *submission {
 	s := &submission{SubmissionID: e.SubmissionID(), Entrypoint: e.Spec.Entrypoint, GPUs: e.Spec.GPUs,
 		CPUs: e.Spec.CPUs, Memory: e.Spec.MemoryMiB * mib,
@@ -208,5 +208,5 @@ func (h *Helper) submissionOf(e *Entry) *submission {
 	return s
 }
 
-// Metrics serves the metrics. It may be called, and serve, beside Step.
+// Metrics serves the metrics. It may be called, and serve, while Step runs.
 func (h *Helper) Metrics() http.Handler { return h.shown.Handler() }

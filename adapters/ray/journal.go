@@ -25,7 +25,7 @@ const (
 const compactBytes = 4 << 20
 
 // Journal is the queue in a directory: one file to which processes append under a lock, one JSON object
-// a line. What stands in it is on disk. A Journal is not safe for concurrent use; several processes and
+// a line. What is in it is on disk. A Journal is not safe for concurrent use; several processes and
 // several Journals may use one directory.
 type Journal struct {
 	Queue Queue
@@ -91,7 +91,7 @@ func (j *Journal) readOn(f *os.File) error {
 			err = j.Queue.apply(&r)
 		}
 		if err != nil {
-			return fmt.Errorf("%s:%d: is no line of a queue of hare ray: %w; mend or remove the line, with all hare ray "+
+			return fmt.Errorf("%s:%d: is not a line of a queue of hare ray: %w; mend or remove the line, with all hare ray "+
 				"run of this directory ended", filepath.Join(j.dir, journalFile), j.line+1, err)
 		}
 		j.line++

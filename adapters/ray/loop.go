@@ -142,19 +142,19 @@ func (h *Helper) plan(ctx context.Context, q *Queue, v *view, result *Result) (s
 		return nil
 	}
 	h.lastPlan = h.now()
-	for _, turn := range h.session.Turns(plan) {
-		e := q.Get(turn.ID)
-		if !turn.Now || e == nil || e.State != Waiting || len(turn.GPUs) == 0 || len(turn.GPUs[0]) == 0 {
+	for _, p := range h.session.Order(plan) {
+		e := q.Get(p.ID)
+		if !p.Now || e == nil || e.State != Waiting || len(p.GPUs) == 0 || len(p.GPUs[0]) == 0 {
 			continue
 		}
-		name, _, _ := strings.Cut(turn.GPUs[0][0], "/")
+		name, _, _ := strings.Cut(p.GPUs[0][0], "/")
 		n := v.named(name)
 		if n == nil || !n.fits(&e.Spec) || !n.free().covers(e.Spec.needs()) {
 			continue
 		}
 		n.ours = n.ours.plus(e.Spec.needs())
 		starts = append(starts, Start{Job: e.ID, Name: e.Spec.Name, GPUs: e.Spec.GPUs, Node: n.name, NodeID: n.id,
-			Type: n.gpuType, Reason: fmt.Sprintf("turn %d in the plan, on %s", turn.Turn, n.gpuType)})
+			Type: n.gpuType, Reason: fmt.Sprintf("place %d in the plan, on %s", p.Place, n.gpuType)})
 	}
 	return starts
 }
@@ -200,13 +200,13 @@ func (h *Helper) start(ctx context.Context, starts []Start, result *Result) erro
 }
 
 // stuckUs is after how long a job that Ray has and does not begin counts as stuck. Ray gives it up after a while (15
-// minutes unless it was told otherwise), and it waits again.
+// minutes unless it was set otherwise), and it waits again.
 const stuckUs = 60 * 1_000_000
 
 // maxRefusals is how often Ray in good health may fail to take a job.
 const maxRefusals = 5
 
-// post submits an attempt that stands in the journal. An attempt that Ray has already is submitted: it
+// post submits an attempt that is in the journal. An attempt that Ray has already is submitted: it
 // answers 500 then, as for any other fault, so that it is asked what it has. What remains unclear is
 // submitted again in the next loop, under the same name, which Ray takes once.
 func (h *Helper) post(ctx context.Context, e *Entry) error {

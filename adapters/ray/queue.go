@@ -25,7 +25,7 @@ const (
 	Unknown   State = "unknown"   // it was deleted in Ray before its end was read
 )
 
-// Ended reports whether a job in this state goes on no more.
+// Ended reports whether a job in this state is over.
 func (s State) Ended() bool { return s != Waiting && s != Starting && s != Running }
 
 // Entry is a job of the queue.
@@ -44,7 +44,7 @@ type Entry struct {
 	Pinned bool `json:"pinned,omitempty"`
 	// Session is the one of Ray in which the attempt was submitted: Ray forgets jobs when it restarts.
 	Session string `json:"ray_session,omitempty"`
-	// Seen says that Ray has told of the attempt.
+	// Seen says that Ray has reported the attempt.
 	Seen    bool   `json:"seen,omitempty"`
 	StartUs int64  `json:"start_us,omitempty"`
 	EndUs   int64  `json:"end_us,omitempty"`
@@ -65,9 +65,9 @@ const (
 	eventSubmitted = "submitted"
 	eventCancel    = "cancel"
 	eventLead      = "lead"
-	eventStart     = "start"   // stands in the journal before Ray is asked
-	eventSeen      = "seen"    // Ray told the state of the attempt
-	eventStop      = "stop"    // stands in the journal before Ray is asked
+	eventStart     = "start"   // is in the journal before Ray is asked
+	eventSeen      = "seen"    // Ray reported the state of the attempt
+	eventStop      = "stop"    // is in the journal before Ray is asked
 	eventRequeue   = "requeue" // the job waits again
 	eventEnd       = "end"
 	eventKept      = "kept" // a job, after the journal was made shorter

@@ -21,7 +21,7 @@ type Spec struct {
 	Name       string `json:"name,omitempty"`
 	User       string `json:"user,omitempty"`
 	GPUs       int64  `json:"gpus"` // on one node
-	// CPUs and MemoryMiB are reserved on that node beside the GPUs; 0 reserves none.
+	// CPUs and MemoryMiB are reserved on that node besides the GPUs; 0 reserves none.
 	CPUs      float64 `json:"cpus,omitempty"`
 	MemoryMiB int64   `json:"memory_mib,omitempty"`
 	// On names the GPU types on which the job may run; nil means all. Seconds of 0 are not known.
@@ -114,7 +114,7 @@ func (s *Spec) Validate() error {
 		case !(t.Seconds >= 0 && t.Seconds <= maxSeconds) || math.IsNaN(t.Seconds):
 			return bad(pointer, "seconds must be from 0 to %d", maxSeconds)
 		case slices.ContainsFunc(s.On[:i], func(o TypeTime) bool { return strings.EqualFold(o.Type, t.Type) }):
-			return bad(pointer, "the GPU type %s stands twice", t.Type)
+			return bad(pointer, "the GPU type %s is there twice", t.Type)
 		}
 	}
 	if dir, ok := s.RuntimeEnv["working_dir"].(string); ok && !uri.MatchString(dir) {
@@ -137,7 +137,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// jobID are the IDs that users may give: Ray takes them, and they stand in addresses.
+// jobID are the IDs that users may give: Ray takes them, and they are part of addresses.
 var jobID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // allows reports whether a job may run on a GPU type.
@@ -146,7 +146,7 @@ func (s *Spec) allows(gpuType string) bool {
 		slices.ContainsFunc(s.On, func(t TypeTime) bool { return strings.EqualFold(t.Type, gpuType) })
 }
 
-// needs is what the job holds of a node.
+// needs is what the job takes of a node.
 func (s *Spec) needs() amount {
 	return amount{gpus: s.GPUs, cpuMilli: int64(math.Round(s.CPUs * 1000)), memoryMiB: s.MemoryMiB}
 }

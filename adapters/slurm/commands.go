@@ -13,7 +13,7 @@ import (
 // Commands runs commands of Slurm. Tests give one that pretends.
 type Commands interface {
 	// Run runs a command with a standard input and returns its standard output. An error of a
-	// command that failed holds what it wrote to standard error.
+	// command that failed has what it wrote to standard error.
 	Run(ctx context.Context, stdin []byte, name string, args ...string) ([]byte, error)
 }
 

@@ -51,7 +51,7 @@ type Config struct {
 	Range int64
 	// PlanTime limits how long a plan may take; 0 means 5 s.
 	PlanTime time.Duration
-	// StateFile holds what the session was told, so that the helper goes on with a session of a server
+	// StateFile has what the session knows, so that the helper goes on with a session of a server
 	// after a restart; empty means none.
 	StateFile string
 	// Speeds tell how long jobs take on other types; nil means those that Hare brings along.

@@ -11,28 +11,28 @@ import (
 // entryAdvice is what the plan says of one entry of Slurm's queue, in the order of the plan.
 type entryAdvice struct {
 	entry  int64
-	turn   int // from 1
+	place  int // in the plan, from 1
 	types  []string
 	startS int64 // seconds from now; −1 where the plan does not say
 	endS   int64 // seconds from now before which the job cannot end; −1 where nothing is known
 	now    bool  // the plan starts it at once
 }
 
-// entriesOf makes turns of jobs turns of Slurm's entries. Tasks of an array are one entry, at the
-// turn of the first one.
-func entriesOf(turns []advice.Turn, s *State) (list []entryAdvice) {
+// entriesOf makes the order of jobs an order of Slurm's entries. Tasks of an array are one entry, at the
+// place of the first one.
+func entriesOf(order []advice.Planned, s *State) (list []entryAdvice) {
 	entries := make(map[string]int64, len(s.Jobs))
 	for i := range s.Jobs {
 		entries[s.Jobs[i].ID] = s.Jobs[i].Entry
 	}
 	at := map[int64]int{}
-	for _, t := range turns {
+	for _, t := range order {
 		entry := entries[t.ID]
 		k, known := at[entry]
 		if !known {
 			k = len(list)
 			at[entry] = k
-			list = append(list, entryAdvice{entry: entry, turn: k + 1, startS: t.StartS, endS: t.EndS, now: t.Now})
+			list = append(list, entryAdvice{entry: entry, place: k + 1, startS: t.StartS, endS: t.EndS, now: t.Now})
 		}
 		for _, gpuType := range t.Types {
 			if !slices.Contains(list[k].types, gpuType) {
@@ -51,5 +51,5 @@ func (a entryAdvice) reason() string {
 	if len(a.types) > 0 {
 		start += " on " + strings.Join(a.types, " or ")
 	}
-	return fmt.Sprintf("turn %d in the plan; %s", a.turn, start)
+	return fmt.Sprintf("place %d in the plan; %s", a.place, start)
 }

@@ -52,7 +52,7 @@ func typeFeatures(nodes []Node) map[string]string {
 }
 
 // constraint is a user's constraint on features, as far as the helper understands it: names that
-// all must hold, or names of which one must hold.
+// a node must have all, or names of which it must have one.
 type constraint struct {
 	names  []string
 	either bool

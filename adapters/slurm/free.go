@@ -13,7 +13,7 @@ import (
 const patience = 5 * time.Minute
 
 // constraintReasons begin the reasons of jobs that wait because no node that they may have is there, as Slurm writes
-// them (with blanks or underscores, and with names of nodes behind a comma).
+// them (with blanks or underscores, and with names of nodes after a comma).
 var constraintReasons = []string{"BadConstraints", "ReqNodeNotAvail", "NodeDown", "PartitionConfig",
 	"PartitionNodeLimit", "Nodes_required_for_job", "Reservation"}
 
@@ -46,14 +46,14 @@ func (h *Helper) whyFree(s *State, r *Record, j *Job, field string) (why string,
 	case field != writes:
 		return "this run does not write " + field, false
 	case !h.cfg.takesPart(r):
-		return "takes part no more", false
+		return "does not take part any more", false
 	}
 	return "", false
 }
 
 // frees finds the constraints of the helper that must not stand, of whatever entries: also of those that wait for
-// another reason than their turn, of which no plan tells. counted is how many of them kept an entry from starting
-// and were not found before.
+// another reason than their place in the queue, of which no plan knows. counted is how many of them kept an entry
+// from starting and were not found before.
 func (h *Helper) frees(s *State) (frees, plain []Update, counted int64) {
 	jobs := s.waitingJobs()
 	for _, id := range sortedKeys(s.Records) {

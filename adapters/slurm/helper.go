@@ -2,7 +2,7 @@
 // policy rolling, and writes the order and the GPU types of that plan to jobs that take part. It
 // never holds, cancels or starts a job.
 //
-// The files lie in layers: what Slurm says (commands, queue, state, features, fit), what a session is told of it
+// The files lie in layers: what Slurm says (commands, queue, state, features, fit), what a session gets of it
 // (session), the helper with its journal, what it writes (order, keep, predict, update, free), and the loop.
 package slurm
 
@@ -72,5 +72,5 @@ func (h *Helper) write(ctx context.Context, event string, updates []Update) erro
 	return nil
 }
 
-// Metrics serves the metrics. It may be called, and serve, beside Step.
+// Metrics serves the metrics. It may be called, and serve, while Step runs.
 func (h *Helper) Metrics() http.Handler { return h.shown.Handler() }

@@ -19,7 +19,7 @@ const (
 	lastFreeWait  = 24 * time.Hour
 )
 
-// Journal is the file in which every write stands before it is made, one JSON object a line. A
+// Journal is the file in which every write is before it is made, one JSON object a line. A
 // helper that begins again knows by it what it has written.
 type Journal struct {
 	file    *os.File
@@ -71,7 +71,7 @@ func OpenJournal(path string) (*Journal, error) {
 		var l journalLine
 		if err := json.Unmarshal(line, &l); err != nil {
 			_ = f.Close()
-			return nil, fmt.Errorf("%s:%d: is no line of a journal of hare slurm: %w", path, number, err)
+			return nil, fmt.Errorf("%s:%d: is not a line of a journal of hare slurm: %w", path, number, err)
 		}
 		good += int64(len(line))
 		j.take(&l)
@@ -145,7 +145,7 @@ func (j *Journal) record(event string, updates []Update, fault error, now time.T
 	return j.file.Sync()
 }
 
-// own returns the user's value of a field, where what stands in Slurm is what the helper wrote, or what it wrote
+// own returns the user's value of a field, where what Slurm has is what the helper wrote, or what it wrote
 // before where Slurm did not take the last value.
 func (j *Journal) own(r *Record, field, stands string) (string, bool) {
 	e := j.entries[journalKey{r.ID, r.SubmitS, field}]

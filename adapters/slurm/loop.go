@@ -17,7 +17,7 @@ type RefusedError struct{ Reason, Remedy string }
 
 func (e *RefusedError) Error() string { return e.Reason + ": " + e.Remedy }
 
-// Check asks Slurm whether it would go by what the helper writes, and whether it hands out CPUs and memory:
+// Check asks Slurm whether it would use what the helper writes, and whether it hands out CPUs and memory:
 // without Check, plans go by GPUs alone. The error is *RefusedError where Slurm would not.
 // Where the helper may write, constraints of an earlier one that keep jobs from starting are taken back also then.
 func (h *Helper) Check(ctx context.Context) error {
@@ -134,7 +134,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range state.Jobs { // the session is told what users want, without what the helper wrote
+	for i := range state.Jobs { // the session gets what users want, without what the helper wrote
 		if j := &state.Jobs[i]; j.Features != "" {
 			if own, ok := h.journal.own(&Record{ID: j.Entry, SubmitS: j.SubmitUs / 1e6}, "Features", j.Features); ok {
 				j.Features = own
@@ -151,7 +151,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
 	}
-	list := entriesOf(h.session.Turns(plan), state)
+	list := entriesOf(h.session.Order(plan), state)
 	h.watch(state, list)
 	updates := h.differences(state, told, list, freed)
 	result := &Result{Plan: plan, Jobs: int(h.counted.Jobs), Waiting: len(state.Records)}

@@ -70,7 +70,7 @@ func unpredict(r *Record, reason string) (Update, bool) {
 func stamp(s int64) string { return time.Unix(s, 0).UTC().Format(time.RFC3339) }
 
 // predictions returns the updates of comments: notes for the entries that are ordered, and none for those
-// whose turn is far away.
+// whose place in the plan is far behind.
 func (h *Helper) predictions(s *State, chosen, behind []entryAdvice) (updates []Update) {
 	if !h.cfg.Predict {
 		return nil
@@ -81,7 +81,7 @@ func (h *Helper) predictions(s *State, chosen, behind []entryAdvice) (updates []
 		}
 	}
 	for _, a := range behind {
-		if u, ok := unpredict(s.Records[a.entry], fmt.Sprintf("turn %d in the plan is far away", a.turn)); ok {
+		if u, ok := unpredict(s.Records[a.entry], fmt.Sprintf("place %d in the plan is far away", a.place)); ok {
 			updates = append(updates, u)
 		}
 	}

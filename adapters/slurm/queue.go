@@ -202,11 +202,11 @@ func setMember(job map[string]any, member, v string) error {
 	return nil
 }
 
-// finishJob turns what columns tell in another way than the JSON, and refuses a running job on several
+// finishJob changes what columns write in another way than the JSON, and refuses a running job on several
 // nodes whose columns do not tell how many GPUs it has on each.
 func finishJob(job map[string]any) error {
 	if job["array_job_id"] == job["job_id"] && job["array_task_id"] == nil && job["array_task_string"] == nil {
-		delete(job, "array_job_id") // squeue gives a job that is no array its own number
+		delete(job, "array_job_id") // squeue gives a job that is not an array its own number
 	}
 	if job["job_state"] == "PENDING" { // squeue gives a waiting job what it asks for
 		job["tres_req_str"] = job["tres_alloc_str"]

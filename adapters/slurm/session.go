@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/history"
 )
 
-// forSession is the cluster as a session is told it.
+// forSession is the cluster as a session gets it.
 func (s *State) forSession(speeds *history.Speeds) *advice.State {
 	out := &advice.State{NowUs: s.NowUs}
 	for i := range s.Nodes {
@@ -45,7 +45,7 @@ func (s *State) forSession(speeds *history.Speeds) *advice.State {
 	return out
 }
 
-// sessionNode is a node as the session is told it.
+// sessionNode is a node as the session gets it.
 func (s *State) sessionNode(n *Node) advice.Node {
 	out := advice.Node{Name: n.Name, GPUs: n.GPUs}
 	if s.CPUs {
@@ -63,7 +63,7 @@ func (s *State) sessionNode(n *Node) advice.Node {
 	return out
 }
 
-// sessionJob is a job as the session is told it; nil where no node could run it.
+// sessionJob is a job as the session gets it; nil where no node could run it.
 func sessionJob(j *Job, nodes []Node, types []string, speeds *history.Speeds) *hare.Job {
 	feature, ok := parseConstraint(j.Features)
 	can := map[string]bool{}

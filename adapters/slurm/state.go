@@ -45,7 +45,7 @@ type Job struct {
 	history.Job
 	// Entry is the number by which scontrol knows the job, and by which Records finds it.
 	Entry int64
-	// Ready says that a waiting job waits for GPUs or its turn alone.
+	// Ready says that a waiting job waits for GPUs, or until others have started.
 	Ready bool
 }
 
@@ -67,7 +67,7 @@ type Record struct {
 // number is a number of Slurm's JSON: plain, null, or an object, by version.
 type number int64
 
-// UnmarshalJSON reads any form of a number. What is none counts as 0: package history tells of it.
+// UnmarshalJSON reads any form of a number. What is not a number counts as 0: package history reports it.
 func (n *number) UnmarshalJSON(text []byte) error {
 	*n = 0
 	text = bytes.TrimSpace(text)
@@ -111,7 +111,7 @@ type queueDocument struct {
 	} `json:"jobs"`
 }
 
-// readyReasons are the reasons of jobs that wait for their turn or for GPUs alone, as Slurm
+// readyReasons are the reasons of jobs that wait for GPUs, or until others have started, as Slurm
 // writes them.
 var readyReasons = []string{"", "None", "Priority", "Resources"}
 
@@ -212,7 +212,7 @@ func splitTasks(document *queueDocument, records map[int64]*Record) map[splitKey
 	return out
 }
 
-// readPriorities takes the lines of sprio: ID, priority, site factor. A line that is none is passed over: the job
+// readPriorities takes the lines of sprio: ID, priority, site factor. Another line is passed over: the job
 // counts as one without a priority.
 func (s *State) readPriorities(text []byte) {
 	for line := range strings.Lines(string(text)) {
@@ -280,7 +280,7 @@ func (s *State) typesOf() (types []string) {
 	return slices.Compact(types)
 }
 
-// nameTypes gives the GPUs that running jobs hold the type of their node, where Slurm does not say it.
+// nameTypes gives the GPUs that running jobs have the type of their node, where Slurm does not say it.
 func (s *State) nameTypes() {
 	types := map[string]string{}
 	for i := range s.Nodes {

@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/adapters/advice"
 )
 
-// differences returns what to write so that Slurm goes by the advice: only what differs from what
+// differences returns what to write so that Slurm follows the advice: only what differs from what
 // stands, of entries that take part, in the order of the advice. The types of entries that were freed stay.
 func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice, freed []Update) (updates []Update) {
 	h.counted.Jobs, h.counted.Withheld = 0, 0
@@ -35,7 +35,7 @@ func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice, f
 		h.counted.Jobs++
 		if h.cfg.Order == OrderSite || h.cfg.Order == OrderNice {
 			behind := len(chosen) >= head && p.offset == 0 || len(chosen) >= keeps
-			if behind && p.offset != 0 { // its turn is far away by now
+			if behind && p.offset != 0 { // it is far behind by now
 				updates = append(updates, h.orderUpdate(r, a, p.offset, 0))
 			}
 			if behind {
@@ -44,7 +44,7 @@ func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice, f
 				continue
 			}
 		} else if len(chosen) >= h.cfg.MaxUpdates && p.offset == 0 {
-			continue // its turn is far away: it stays behind those that have an offset
+			continue // it is far behind: it stays behind those that have an offset
 		}
 		chosen, places = append(chosen, a), append(places, p)
 	}
@@ -76,11 +76,11 @@ func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice, f
 			}
 		}
 	}
-	turn := make(map[int64]int, len(list))
+	at := make(map[int64]int, len(list))
 	for i, a := range list {
-		turn[a.entry] = i
+		at[a.entry] = i
 	}
-	slices.SortStableFunc(updates, func(a, b Update) int { return cmp.Compare(turn[a.Job], turn[b.Job]) })
+	slices.SortStableFunc(updates, func(a, b Update) int { return cmp.Compare(at[a.Job], at[b.Job]) })
 	return append(updates, h.predictions(s, chosen, behindHead)...)
 }
 
@@ -143,7 +143,7 @@ func (h *Helper) orderUpdate(r *Record, a entryAdvice, was, wanted int64) Update
 	return u
 }
 
-// typeField is the field by which entries get types, and what stands in it.
+// typeField is the field by which entries get types, and what is in it.
 func (h *Helper) typeField(r *Record) (field, stands string) {
 	if h.cfg.GPUType == TypePrefer {
 		return "Prefer", r.Prefer
@@ -152,7 +152,7 @@ func (h *Helper) typeField(r *Record) (field, stands string) {
 }
 
 // users is the constraint that an entry's user gave; false where the helper does not understand it. Slurm takes a
-// preference in place of the constraint, so that a preference has to hold it too.
+// preference in place of the constraint, so that a preference must contain it too.
 func (h *Helper) users(r *Record) (constraint, bool) {
 	own, written := h.journal.own(r, "Features", r.Features)
 	if !written {
@@ -180,7 +180,7 @@ func (h *Helper) given(s *State, list []entryAdvice, features map[string]string)
 	return out
 }
 
-// specsOf finds what the session was told of the entries that are one job each.
+// specsOf finds what the session knows of the entries that are one job each.
 func specsOf(s *State, told *advice.State) map[int64]*hare.Job {
 	entries, out := map[string]int64{}, map[int64]*hare.Job{}
 	for i := range s.Jobs {

@@ -101,8 +101,8 @@ func (hf *historyFlags) kubectlArguments() (args []string) {
 func (hf *historyFlags) read(source string, names []string) (*history.Log, error) {
 	zone, err := time.LoadLocation(hf.zone)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--zone %.60q is not a time zone: write UTC, Local or a name such as Europe/Berlin",
-			hf.zone)}
+		return nil, usageError{fmt.Errorf("--zone %.60q is not a time zone: write UTC, Local or a name such as "+
+			"Europe/Berlin", hf.zone)}
 	}
 	var texts []trace.Source
 	for i, name := range names {

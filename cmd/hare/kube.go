@@ -324,7 +324,7 @@ func (kf *kubeFlags) run(c *cobra.Command) error {
 // print shows what a loop did.
 func (kf *kubeFlags) print(w io.Writer, r *kube.Result) error {
 	if kf.json {
-		return json.NewEncoder(exact(w)).Encode(map[string]any{"updates": r.Updates, "freed": r.Freed, "turns": r.Turns,
+		return json.NewEncoder(exact(w)).Encode(map[string]any{"updates": r.Updates, "freed": r.Freed, "turns": r.Waiting,
 			"left": r.Left})
 	}
 	r = words.PlainNames(r)
@@ -339,8 +339,8 @@ func (kf *kubeFlags) print(w io.Writer, r *kube.Result) error {
 	}
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head := true
-	for _, turn := range r.Turns {
-		if turn.Why == "" {
+	for _, j := range r.Waiting {
+		if j.Why == "" {
 			continue
 		}
 		if head {
@@ -348,10 +348,10 @@ func (kf *kubeFlags) print(w io.Writer, r *kube.Result) error {
 			head = false
 		}
 		start := "-"
-		if turn.StartS >= 0 {
-			start = (time.Duration(turn.StartS) * time.Second).String()
+		if j.StartS >= 0 {
+			start = (time.Duration(j.StartS) * time.Second).String()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", turn.Job, orNothing(strings.Join(turn.Types, ",")), start, turn.Why)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", j.Job, orNothing(strings.Join(j.Types, ",")), start, j.Why)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -380,7 +380,7 @@ func (kf *kubeFlags) printJobs(w, t io.Writer, r *kube.Result) {
 			fmt.Fprintf(w, "  %s from %s: %s\n", u.Job, u.Type, strings.TrimPrefix(u.Reason, "freed: "))
 		}
 	}
-	fmt.Fprintf(w, "%s %d of %d suspended Jobs that take part\n", verb, len(r.Updates), len(r.Updates)+waitingTurns(r))
+	fmt.Fprintf(w, "%s %d of %d suspended Jobs that take part\n", verb, len(r.Updates), len(r.Updates)+waitingJobs(r))
 	if len(r.Updates) > 0 {
 		fmt.Fprintln(t, "Job\tGPU type\twhy")
 	}
@@ -396,7 +396,7 @@ func (kf *kubeFlags) printWorkloads(w, t io.Writer, r *kube.Result) {
 		verb = "changed"
 	}
 	fmt.Fprintf(w, "%s a type or a priority %s; %s waiting, of those that take part\n", verb,
-		words.Count(len(r.Updates), "time"), words.Count(len(r.Turns), "Workload"))
+		words.Count(len(r.Updates), "time"), words.Count(len(r.Waiting), "Workload"))
 	for _, why := range r.Unordered {
 		fmt.Fprintf(w, "order left alone: %s\n", why)
 	}
@@ -411,7 +411,7 @@ func (kf *kubeFlags) printWorkloads(w, t io.Writer, r *kube.Result) {
 // waitingKey tells apart results whose waiting Jobs differ, or why they wait.
 func waitingKey(r *kube.Result) string {
 	var b strings.Builder
-	for _, t := range r.Turns {
+	for _, t := range r.Waiting {
 		fmt.Fprint(&b, t.Job, t.Why, "\n")
 	}
 	for _, reason := range r.Reasons() {
@@ -420,8 +420,8 @@ func waitingKey(r *kube.Result) string {
 	return b.String()
 }
 
-func waitingTurns(r *kube.Result) (n int) {
-	for _, t := range r.Turns {
+func waitingJobs(r *kube.Result) (n int) {
+	for _, t := range r.Waiting {
 		if t.Why != "" {
 			n++
 		}

@@ -17,7 +17,7 @@ func TestPartLines(t *testing.T) {
 		done  float64
 	}{{0, "one", 0}, {time.Second, "one", 0.1}, {5 * time.Second, "one", 0.25}, {time.Second, "two", 0}} {
 		now = now.Add(c.after)
-		pl.tell(c.part, c.done)
+		pl.update(c.part, c.done)
 	}
 	now = now.Add(7 * time.Second)
 	pl.line() // as watch does

@@ -78,8 +78,8 @@ func instant(text string) (int64, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d%time.Microsecond != 0 {
-		return 0, usageError{fmt.Errorf("--at %q is not an instant: give seconds with at most six decimals, e.g. 3600, or a "+
-			"duration like 1h30m", text)}
+		return 0, usageError{fmt.Errorf("--at %q is not an instant: give seconds with at most six decimals, e.g. 3600, or "+
+			"a duration like 1h30m", text)}
 	}
 	return d.Microseconds(), nil
 }

@@ -112,8 +112,8 @@ then ends it with the best certified schedule and bound so far.`,
 	sf.access.flags(f)
 	f.Int64Var(&sf.bodyMiB, "max-body", 64, "largest request body in MiB")
 	f.Int64Var(&sf.callMiB, "call-memory", 0, "memory in MiB for all calls together, from the first byte of their "+
-		"bodies to their answers; further calls get status 503 (default: an eighth of the machine's, the control group's or "+
-		"GOMEMLIMIT)")
+		"bodies to their answers; further calls get status 503 (default: an eighth of the machine's, the control group's "+
+		"or GOMEMLIMIT)")
 	f.IntVar(&sf.service.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
 	f.IntVar(&sf.service.Queue, "queue", 64, "greatest number of calls that wait; 0 means none")
 	f.DurationVar(&sf.service.MaxTime, "max-time", time.Minute, "time limit of solves that have none of their own")

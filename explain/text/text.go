@@ -199,7 +199,8 @@ func waitWords(w *explaindoc.Wait) string {
 	case "reserved":
 		text = fmt.Sprintf("%s: reserved for others", need)
 	case "quota":
-		text = fmt.Sprintf("%s: at most %d free, and over the quota of %s; taken by %s", need, w.Free, w.User, holderWords(w))
+		text = fmt.Sprintf("%s: at most %d free, and over the quota of %s; taken by %s", need, w.Free, w.User,
+			holderWords(w))
 	case "busy":
 		text = fmt.Sprintf("%s: busy with what ran before", need)
 	case "held":
