@@ -24,9 +24,13 @@ type Session struct {
 	// StateFile keeps, for sessions of a server, what the session knows, so that another process
 	// goes on with it; "" means none.
 	StateFile string
-	Logger    *slog.Logger
+	// PlanTime limits how long a plan may take; zero means no limit.
+	PlanTime time.Duration
+	Logger   *slog.Logger
 	// Begun counts the sessions that were begun because the one before could not go on.
 	Begun int64
+	// PlanSeconds is how long the last plan took.
+	PlanSeconds float64
 
 	told    *mirror // nil: a session must be opened
 	id      string
@@ -35,6 +39,13 @@ type Session struct {
 
 // Plan tells the session what has changed and waits for a plan of it.
 func (s *Session) Plan(ctx context.Context, now *State) (*wire.SessionPlan, error) {
+	if s.PlanTime > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.PlanTime)
+		defer cancel()
+	}
+	began := time.Now()
+	defer func() { s.PlanSeconds = time.Since(began).Seconds() }()
 	plan, err := s.planOnce(ctx, now)
 	var opened *openedError
 	if err == nil || ctx.Err() != nil || errors.As(err, &opened) {

@@ -105,7 +105,8 @@ func New(cfg Config, api API, advisor advice.Advisor, journal *Journal) (*Helper
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
+	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, PlanTime: cfg.PlanTime,
+		Logger: cfg.Logger}
 	session.Resume()
 	return &Helper{cfg: cfg, api: api, session: session, journal: journal, now: time.Now,
 		refused: map[string]refusal{}, told: map[string]time.Time{}, chosenAt: map[string]time.Time{},

@@ -9,21 +9,14 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/adapters/advice"
+	"github.com/hare-sched/hare/adapters/metrics"
 )
 
 // Step is one loop: it reads, lets the session plan, and lets Jobs go. An error means that nothing was
 // written in this loop from then on; the cluster goes on either way.
 func (h *Helper) Step(ctx context.Context) (*Result, error) {
-	began := time.Now()
-	h.counted.Loops++
-	result, err := h.step(ctx)
-	h.counted.LoopSeconds = time.Since(began).Seconds()
-	if err != nil {
-		h.counted.Failures++
-	} else {
-		h.counted.LastSuccess = time.Now().Unix()
-	}
-	h.counted.Sessions = h.session.Begun
+	result, err := metrics.Run(&h.counted.Loops, func() (*Result, error) { return h.step(ctx) })
+	h.counted.Sessions, h.counted.PlanSeconds = h.session.Begun, h.session.PlanSeconds
 	h.shown.Set(h.counted.shown())
 	return result, err
 }
@@ -55,12 +48,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 		}
 	}
 	result.Freed = freed
-	told := h.forSession(s)
-	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
-	defer cancel()
-	began := time.Now()
-	plan, err := h.session.Plan(planCtx, told)
-	h.counted.PlanSeconds = time.Since(began).Seconds()
+	plan, err := h.session.Plan(ctx, h.forSession(s))
 	if err != nil {
 		return nil, fmt.Errorf("no plan, no Job is let go: %w", err)
 	}

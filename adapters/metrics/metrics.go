@@ -4,6 +4,7 @@ package metrics
 import (
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -25,6 +26,38 @@ func Counter(name, help string, value int64) Metric {
 // Gauge is a metric that goes up and down.
 func Gauge(name, help string, value float64) Metric {
 	return Metric{name, help, prometheus.GaugeValue, value}
+}
+
+// Loops counts the loops of a helper and what they took.
+type Loops struct {
+	Begun, Failures, Sessions, LastSuccess int64 // Sessions are those that were begun in place of others
+	LoopSeconds, PlanSeconds               float64
+}
+
+// Run counts and times one loop of a helper.
+func Run[R any](l *Loops, loop func() (R, error)) (R, error) {
+	began := time.Now()
+	l.Begun++
+	result, err := loop()
+	l.LoopSeconds = time.Since(began).Seconds()
+	if err != nil {
+		l.Failures++
+	} else {
+		l.LastSuccess = time.Now().Unix()
+	}
+	return result, err
+}
+
+// Metrics are those of loops; failed says which loops count as failures.
+func (l *Loops) Metrics(failed string) []Metric {
+	return []Metric{
+		Counter("loops_total", "Loops that were begun.", l.Begun),
+		Counter("failures_total", failed, l.Failures),
+		Counter("sessions_total", "Sessions that were begun because the one before could not go on.", l.Sessions),
+		Gauge("last_success_timestamp_seconds", "When a loop last succeeded.", float64(l.LastSuccess)),
+		Gauge("loop_seconds", "How long the last loop took.", l.LoopSeconds),
+		Gauge("plan_seconds", "How long its plan took.", l.PlanSeconds),
+	}
 }
 
 // Shown holds the metrics of a helper as they were after its last loop. Safe for concurrent use.

@@ -88,7 +88,8 @@ func New(cfg Config, dashboard *Dashboard, advisor advice.Advisor, journal *Jour
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
+	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, PlanTime: cfg.PlanTime,
+		Logger: cfg.Logger}
 	session.Resume()
 	h := &Helper{cfg: cfg, dashboard: dashboard, session: session, journal: journal, now: time.Now,
 		others: map[string]*others{}, refusals: map[string]int{}, stopped: map[string]bool{}, warned: map[string]bool{},

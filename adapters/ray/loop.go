@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hare-sched/hare/adapters/metrics"
 )
 
 // Result is what a loop did.
@@ -24,16 +26,9 @@ type Result struct {
 // Step is one loop: it reads what Ray does, notes it, lets the session plan, and submits what starts. An
 // error means that Ray, or the directory of the queue, could not be read or written.
 func (h *Helper) Step(ctx context.Context) (*Result, error) {
-	began := time.Now()
-	h.counted.Loops++
 	h.counted.Leads = h.epoch > 0
-	result, err := h.step(ctx)
-	h.counted.LoopSeconds = time.Since(began).Seconds()
-	if err != nil {
-		h.counted.Failures++
-	} else {
-		h.counted.LastSuccess = time.Now().Unix()
-	}
+	result, err := metrics.Run(&h.counted.Loops, func() (*Result, error) { return h.step(ctx) })
+	h.counted.Sessions, h.counted.PlanSeconds = h.session.Begun, h.session.PlanSeconds
 	if errors.Is(err, errFenced) {
 		h.Resign()
 	}
@@ -126,11 +121,7 @@ func (h *Helper) plan(ctx context.Context, q *Queue, v *view, result *Result) (s
 		result.PlanError = errors.New("no node with GPUs is alive")
 		return nil
 	}
-	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
-	defer cancel()
-	began := time.Now()
-	plan, err := h.session.Plan(planCtx, v.forSession(q, h.now().UnixMicro(), h.others, h.cfg.Speeds))
-	h.counted.PlanSeconds, h.counted.Sessions = time.Since(began).Seconds(), h.session.Begun
+	plan, err := h.session.Plan(ctx, v.forSession(q, h.now().UnixMicro(), h.others, h.cfg.Speeds))
 	if err != nil {
 		h.counted.PlanFailures++
 		result.PlanError = err

@@ -6,11 +6,11 @@ import (
 
 // counters are what the metrics show.
 type counters struct {
-	Loops, Failures, PlanFailures, InOrder, Submitted, Requeued, Freed, Ended, Sessions int64 // since the start
-	Waiting, Active, NoRoom, Stuck                                                      int
-	Leads, Cut                                                                          bool
-	LastSuccess, Unread                                                                 int64
-	LoopSeconds, PlanSeconds                                                            float64
+	metrics.Loops
+	PlanFailures, InOrder, Submitted, Requeued, Freed, Ended int64 // since the start
+	Waiting, Active, NoRoom, Stuck                           int
+	Leads, Cut                                               bool
+	Unread                                                   int64
 }
 
 // shown are the metrics.
@@ -21,9 +21,7 @@ func (c *counters) shown() []metrics.Metric {
 		}
 		return 0
 	}
-	return []metrics.Metric{
-		metrics.Counter("loops_total", "Loops that were begun.", c.Loops),
-		metrics.Counter("failures_total", "Loops that failed because Ray or the queue could not be read.", c.Failures),
+	return append(c.Metrics("Loops that failed because Ray or the queue could not be read."),
 		metrics.Counter("plan_failures_total", "Loops in which no plan came.", c.PlanFailures),
 		metrics.Counter("in_order_total", "Loops that started jobs first come, first served.", c.InOrder),
 		metrics.Counter("submitted_total", "Jobs that were submitted to Ray.", c.Submitted),
@@ -31,7 +29,6 @@ func (c *counters) shown() []metrics.Metric {
 		metrics.Counter("freed_total", "Jobs that wait again because the node to which they were sent died before Ray "+
 			"began them.", c.Freed),
 		metrics.Counter("ended_total", "Jobs whose end was read.", c.Ended),
-		metrics.Counter("sessions_total", "Sessions begun because the one before could not go on.", c.Sessions),
 		metrics.Gauge("jobs_waiting", "Jobs that wait in the queue.", float64(c.Waiting)),
 		metrics.Gauge("jobs_active", "Jobs that Ray begins or runs.", float64(c.Active)),
 		metrics.Gauge("jobs_without_node", "Waiting jobs that no node could run.", float64(c.NoRoom)),
@@ -40,8 +37,5 @@ func (c *counters) shown() []metrics.Metric {
 		metrics.Gauge("unread_values", "Values of the last reading that could not be read and were left aside.",
 			float64(c.Unread)),
 		metrics.Gauge("nodes_cut", "1 where Ray has more nodes than it tells at once.", flag(c.Cut)),
-		metrics.Gauge("last_success_timestamp_seconds", "When a loop last succeeded.", float64(c.LastSuccess)),
-		metrics.Gauge("loop_seconds", "How long the last loop took.", c.LoopSeconds),
-		metrics.Gauge("plan_seconds", "How long its plan took.", c.PlanSeconds),
-	}
+	)
 }

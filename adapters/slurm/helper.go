@@ -39,7 +39,8 @@ func New(cfg Config, commands Commands, advisor advice.Advisor, journal *Journal
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
+	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, PlanTime: cfg.PlanTime,
+		Logger: cfg.Logger}
 	session.Resume()
 	return &Helper{cfg: cfg, commands: commands, session: session, journal: journal, now: time.Now,
 		shown: metrics.New("hare_slurm_", new(counters).shown())}, nil

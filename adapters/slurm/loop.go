@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/hare-sched/hare/adapters/metrics"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -105,15 +105,8 @@ type Result struct {
 // Step is one loop: it reads, lets the session plan, and writes the differences. An error means
 // that nothing was written, or that scontrol failed; the cluster goes on either way.
 func (h *Helper) Step(ctx context.Context) (*Result, error) {
-	began := time.Now()
-	h.counted.Loops++
-	result, err := h.step(ctx)
-	h.counted.LoopSeconds = time.Since(began).Seconds()
-	if err != nil {
-		h.counted.Failures++
-	} else {
-		h.counted.LastSuccess = time.Now().Unix()
-	}
+	result, err := metrics.Run(&h.counted.Loops, func() (*Result, error) { return h.step(ctx) })
+	h.counted.Sessions, h.counted.PlanSeconds = h.session.Begun, h.session.PlanSeconds
 	h.shown.Set(h.counted.shown())
 	return result, err
 }
@@ -141,13 +134,8 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 			}
 		}
 	}
-	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
-	defer cancel()
-	began := time.Now()
 	told := state.forSession(h.cfg.Speeds)
-	plan, err := h.session.Plan(planCtx, told)
-	h.counted.Sessions = h.session.Begun
-	h.counted.PlanSeconds = time.Since(began).Seconds()
+	plan, err := h.session.Plan(ctx, told)
 	if err != nil {
 		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
 	}

@@ -6,22 +6,18 @@ import (
 
 // counters are what the metrics show.
 type counters struct {
-	Loops, Failures, Updates, WriteFailures, Foreign, Sessions, Freed, Unread int64 // since the start
-	Jobs, OutOfOrder, Withheld, LastSuccess                                   int64
-	LoopSeconds, PlanSeconds                                                  float64
+	metrics.Loops
+	Updates, WriteFailures, Foreign, Freed, Unread int64 // since the start
+	Jobs, OutOfOrder, Withheld                     int64
 }
 
 // shown are the metrics.
 func (c *counters) shown() []metrics.Metric {
-	return []metrics.Metric{
-		metrics.Counter("loops_total", "Loops that were begun.", c.Loops),
-		metrics.Counter("failures_total", "Loops that wrote nothing because reading or planning failed.", c.Failures),
+	return append(c.Metrics("Loops that wrote nothing because reading or planning failed."),
 		metrics.Counter("updates_total", "Values that were given to scontrol.", c.Updates),
 		metrics.Counter("write_failures_total", "Calls of scontrol that reported failures.", c.WriteFailures),
 		metrics.Counter("foreign_total", "Jobs left alone because somebody else had set their value, over all loops.",
 			c.Foreign),
-		metrics.Counter("sessions_total", "Sessions that were begun because the one before could not go on.",
-			c.Sessions),
 		metrics.Counter("freed_total", "Jobs whose own constraint was given back because the one that was written kept "+
 			"them from starting, or would have.", c.Freed),
 		metrics.Counter("unread_total",
@@ -32,8 +28,5 @@ func (c *counters) shown() []metrics.Metric {
 		metrics.Gauge("jobs", "Waiting jobs that take part.", float64(c.Jobs)),
 		metrics.Gauge("out_of_order", "Neighbours in the plan whose priorities the range keeps out of order.",
 			float64(c.OutOfOrder)),
-		metrics.Gauge("last_success_timestamp_seconds", "When a loop last succeeded.", float64(c.LastSuccess)),
-		metrics.Gauge("loop_seconds", "How long the last loop took.", c.LoopSeconds),
-		metrics.Gauge("plan_seconds", "How long its plan took.", c.PlanSeconds),
-	}
+	)
 }
