@@ -38,8 +38,8 @@ func FuzzObjects(f *testing.F) {
 		`"creationTimestamp":"2026-01-01T00:00:00Z","labels":{"nvidia.com/gpu.product":"V100"},` +
 		`"annotations":{"hare.dev/managed":"true","hare.dev/freed":"V100=1764328000,=,T4"}}`
 	for i, object := range []string{
-		`{` + meta + `,"spec":{"taints":[{"key":"k","effect":"NoSchedule"}]},"status":{"allocatable":{"nvidia.com/gpu":"4",` +
-			`"cpu":"8","memory":"64Gi","pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}}`,
+		`{` + meta + `,"spec":{"taints":[{"key":"k","effect":"NoSchedule"}]},"status":{"allocatable":{` +
+			`"nvidia.com/gpu":"4","cpu":"8","memory":"64Gi","pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}}`,
 		`{` + meta + `,` + pods[len(`{"metadata":{"annotations":{"hare.dev/seconds":"{\"V100\":4}"}},`):len(pods)-1] +
 			`,"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable"}]}}`,
 		`{` + meta + `,"spec":{"suspend":true,"parallelism":2,"completions":9,"activeDeadlineSeconds":600,"template":` +

@@ -10,14 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/adapters/kube"
 	"github.com/hare-sched/hare/history"
-	"github.com/hare-sched/hare/internal/words"
 )
 
 // kubeFlags are the flags of hare kube.
@@ -327,85 +325,7 @@ func (kf *kubeFlags) print(w io.Writer, r *kube.Result) error {
 		return json.NewEncoder(exact(w)).Encode(map[string]any{"updates": r.Updates, "freed": r.Freed, "turns": r.Waiting,
 			"left": r.Left})
 	}
-	r = words.PlainNames(r)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if kf.cfg.Kueue {
-		kf.printWorkloads(w, t, r)
-	} else {
-		kf.printJobs(w, t, r)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	head := true
-	for _, j := range r.Waiting {
-		if j.Why == "" {
-			continue
-		}
-		if head {
-			fmt.Fprintln(t, "waits\ton\tstarts in\twhy")
-			head = false
-		}
-		start := "-"
-		if j.StartS >= 0 {
-			start = (time.Duration(j.StartS) * time.Second).String()
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", j.Job, orNothing(strings.Join(j.Types, ",")), start, j.Why)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, reason := range r.Reasons() {
-		if _, err := fmt.Fprintf(w, "left alone: %d, which %s\n", r.Left[reason], reason); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// printJobs shows the Jobs that were let go.
-func (kf *kubeFlags) printJobs(w, t io.Writer, r *kube.Result) {
-	verb := "would let go (--write does)"
-	if kf.write {
-		verb = "let go"
-	}
-	if len(r.Freed) > 0 {
-		verb := "would take back (--write does)"
-		if kf.write {
-			verb = "took back"
-		}
-		fmt.Fprintf(w, "%s %s that cannot start where they were sent:\n", verb, words.Count(len(r.Freed), "Job"))
-		for _, u := range r.Freed {
-			fmt.Fprintf(w, "  %s from %s: %s\n", u.Job, u.Type, strings.TrimPrefix(u.Reason, "freed: "))
-		}
-	}
-	fmt.Fprintf(w, "%s %d of %d suspended Jobs that take part\n", verb, len(r.Updates), len(r.Updates)+waitingJobs(r))
-	if len(r.Updates) > 0 {
-		fmt.Fprintln(t, "Job\tGPU type\twhy")
-	}
-	for _, u := range r.Updates {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", u.Job, orNothing(u.Type), u.Reason)
-	}
-}
-
-// printWorkloads shows the writes on Workloads.
-func (kf *kubeFlags) printWorkloads(w, t io.Writer, r *kube.Result) {
-	verb := "would change (--write does)"
-	if kf.write {
-		verb = "changed"
-	}
-	fmt.Fprintf(w, "%s a type or a priority %s; %s waiting, of those that take part\n", verb,
-		words.Count(len(r.Updates), "time"), words.Count(len(r.Waiting), "Workload"))
-	for _, why := range r.Unordered {
-		fmt.Fprintf(w, "order left alone: %s\n", why)
-	}
-	if len(r.Updates) > 0 {
-		fmt.Fprintln(t, "Workload\tfrom\tto\twhy")
-	}
-	for _, u := range r.Updates {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", u.Job, u.Old, u.New, u.Reason)
-	}
+	return r.Print(w, kf.cfg.Kueue, kf.write)
 }
 
 // waitingKey tells apart results whose waiting Jobs differ, or why they wait.
@@ -418,13 +338,4 @@ func waitingKey(r *kube.Result) string {
 		fmt.Fprint(&b, r.Left[reason], reason, "\n")
 	}
 	return b.String()
-}
-
-func waitingJobs(r *kube.Result) (n int) {
-	for _, t := range r.Waiting {
-		if t.Why != "" {
-			n++
-		}
-	}
-	return n
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -99,7 +98,7 @@ func (rf *rayJobsFlags) run(c *cobra.Command, ids []string) error {
 	if rf.asJSON {
 		return printRayJSON(c.OutOrStdout(), entries)
 	}
-	return printRayJobs(c.OutOrStdout(), words.PlainNames(entries), time.Now())
+	return ray.PrintJobs(c.OutOrStdout(), entries, time.Now())
 }
 
 func printRayJSON(w io.Writer, entries []*ray.Entry) error {
@@ -109,36 +108,6 @@ func printRayJSON(w io.Writer, entries []*ray.Entry) error {
 	e := json.NewEncoder(exact(w))
 	e.SetIndent("", "  ")
 	return e.Encode(entries)
-}
-
-func printRayJobs(w io.Writer, entries []*ray.Entry, now time.Time) error {
-	if len(entries) == 0 {
-		_, err := fmt.Fprintln(w, "no jobs")
-		return err
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "job\tname\tuser\tGPUs\tstate\ttype\tnode\twaited\tran\tlast change")
-	for _, e := range entries {
-		until := now.UnixMicro()
-		if e.State.Ended() {
-			until = e.EndUs
-		}
-		waited, ran := until-e.SubmitUs, int64(0)
-		if e.StartUs > 0 {
-			waited, ran = e.StartUs-e.SubmitUs, until-e.StartUs
-		}
-		state := string(e.State)
-		if e.Cancel && !e.State.Ended() {
-			state += ", being stopped"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, orNothing(e.Spec.Name), orNothing(e.Spec.User),
-			e.Spec.GPUs, state, orNothing(e.Type), orNothing(e.Node), shortTime(waited), shortTime(ran), orNothing(e.Reason))
-	}
-	return t.Flush()
-}
-
-func shortTime(us int64) string {
-	return (time.Duration(max(0, us)) * time.Microsecond).Round(time.Second).String()
 }
 
 // rayReleaseFlags are the flags of hare ray release.
@@ -197,7 +166,7 @@ func (rf *rayReleaseFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := printStarts(c.OutOrStdout(), r.Starts, true); err != nil {
+	if err := ray.PrintStarts(c.OutOrStdout(), r.Starts, true); err != nil {
 		return err
 	}
 	if r.NoRoom > 0 {

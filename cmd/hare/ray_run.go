@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -201,24 +200,5 @@ func (rr *rayRun) print(c *cobra.Command, r *ray.Result) error {
 	if r.NoRoom > 0 {
 		fmt.Fprintf(w, "%d of those that wait fit no node that is alive\n", r.NoRoom)
 	}
-	return printStarts(w, r.Starts, rr.cfg.Write)
-}
-
-func printStarts(w io.Writer, starts []ray.Start, write bool) error {
-	if len(starts) == 0 {
-		_, err := fmt.Fprintln(w, "nothing to submit")
-		return err
-	}
-	verb := "would submit (--write does)"
-	if write {
-		verb = "submitted"
-	}
-	fmt.Fprintf(w, "%s %s:\n", verb, words.Count(len(starts), "job"))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "job\tname\tGPUs\ttype\tnode\twhy")
-	for _, s := range words.PlainNames(starts) {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", s.Job, orNothing(s.Name), s.GPUs, orNothing(s.Type), orNothing(s.Node),
-			s.Reason)
-	}
-	return t.Flush()
+	return ray.PrintStarts(w, r.Starts, rr.cfg.Write)
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,6 @@ import (
 	"github.com/hare-sched/hare/adapters/slurm"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/history"
-	"github.com/hare-sched/hare/internal/words"
 )
 
 // slurmFlags are the flags of hare slurm.
@@ -155,7 +153,7 @@ func (sf *slurmFlags) run(c *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		return printUpdates(c.OutOrStdout(), updates, sf.write)
+		return slurm.PrintUpdates(c.OutOrStdout(), updates, sf.write)
 	}
 	if err := h.Check(c.Context()); err != nil {
 		var refused *slurm.RefusedError
@@ -199,7 +197,7 @@ func (sf *slurmFlags) loop(c *cobra.Command, h *slurm.Helper) error {
 		if err != nil {
 			return err
 		}
-		return printStep(c.OutOrStdout(), result, sf.write)
+		return result.Print(c.OutOrStdout(), sf.write)
 	})
 }
 
@@ -240,42 +238,6 @@ func sleepFor(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-func printStep(w io.Writer, r *slurm.Result, write bool) error {
-	if _, err := fmt.Fprintf(w, "waiting entries of the queue: %d; %d take part\n", r.Waiting, r.Jobs); err != nil {
-		return err
-	}
-	if err := printUpdates(w, r.Updates, write); err != nil || r.Left == 0 {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "%d further values follow in the next loops\n", r.Left)
-	return err
-}
-
-func printUpdates(w io.Writer, updates []slurm.Update, write bool) error {
-	verb := "would write (--write does)"
-	if write {
-		verb = "wrote"
-	}
-	if len(updates) == 0 {
-		_, err := fmt.Fprintln(w, "nothing to write")
-		return err
-	}
-	fmt.Fprintf(w, "%s %s:\n", verb, words.Count(len(updates), "value"))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "job\tfield\told\tnew\twhy")
-	for _, u := range words.PlainNames(updates) {
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", u.Job, u.Field, orNothing(u.Old), orNothing(u.New), u.Reason)
-	}
-	return t.Flush()
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
 
 // serveMetrics serves metrics on an address until stop is called; on a loopback address, unless hosts has a flag by
