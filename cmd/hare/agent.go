@@ -49,8 +49,8 @@ and started again while jobs go on. When the agent has not reached the server fo
 time of the server's --agent-lease, its jobs end, because the server gives them to
 other machines then. SIGTERM ends the agent and not its jobs.
 
-Jobs can do what their user may. An agent of root with --run-as USER gives them a user of
-their own: they can then neither read the agent's key nor stop what ends them. Without it
+Jobs can do what their user may. An agent that runs as root with --run-as USER gives them a user
+of their own: they can then neither read the agent's key nor stop what ends them. Without it
 they may do all that the agent may, and only jobs of one owner belong on such a node. A key in
 HARE_API_KEY is gone from the environment once the agent has read it, and no job gets it.
 

@@ -27,7 +27,7 @@ func anonymiseCommand() *cobra.Command {
 		Use:   "anonymise FILE... -o FOLDER",
 		Short: "Replace users, jobs, nodes and other names in texts of a cluster by invented ones",
 		Long: `Anonymise writes copies of texts in which all names are invented, so that a case can be sent to a
-stranger: what hare import, shadow and the other commands make of the copies is the same up to names.
+stranger: what hare import, shadow and the other commands make of the copies is the same apart from names.
 It takes instances, results, logs of sessions and of hare shadow --live, and all texts that hare import
 reads: sacct, squeue, sinfo, scontrol and sacctmgr, objects of Kubernetes, Ray's answers, tables.
 

@@ -80,7 +80,7 @@ cut, or whose first page or write-ahead log is damaged, are read as far as they 
 whole; repair then says which file it is, and how much was saved.
 
 Clients had received answers to the events that are lost. A client continues by
-sending the events after the last one that was kept again.
+sending again the events after the last one that was kept.
 
 Exit codes: 0 nothing was lost, 1 something was lost, 2 nothing could be saved.`,
 		Example: "  hare doctor --data-dir /var/lib/hare\n  hare repair /var/lib/hare /var/lib/hare-new\n  hare " +

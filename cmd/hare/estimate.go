@@ -39,7 +39,7 @@ With --history, estimate writes estimate_s into JOBS, an instance or the events 
 session (NDJSON), for the jobs that have none. A job is predicted from the past jobs of
 its class: of the labels that it carries under class, of those that --class-from-id finds
 in its id, and, where the history has a column num_gpus or tasks, of its tasks. Labels
-that were found are written too. What JOBS says otherwise stays as it is.
+that were found are written too. Everything else in JOBS stays as it is.
 
 Rules: ` + ruleTexts() + `; best is
 the rule that misses least on the later half of the history.

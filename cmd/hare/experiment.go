@@ -43,7 +43,7 @@ before its figures are printed. docs/lab/experiments.md says which published fig
 were reproduced.
 
 Experiments: ` + strings.Join(experiment.Names(), ", ") + `; all runs
-every one of the papers' with bounds (not ` + strings.Join(measurementNames(), ", ") + `), list describes them.`,
+every experiment of the papers with bounds (not ` + strings.Join(measurementNames(), ", ") + `), list describes them.`,
 		Example: `  hare experiment list
   hare experiment weighted-jct -o out/
   hare experiment all --parallel 2 -o out/

@@ -62,7 +62,7 @@ func (hf *historyFlags) addNow(c *cobra.Command) {
 		"their progress, and waiting jobs")
 	f.StringVar(&hf.at, "at", "", "with --now: the time for which files say what runs and waits (default: the last "+
 		"time in them)")
-	f.DurationVar(&hf.assume, "assume", time.Hour, "with --now: how long jobs take of which nothing is known")
+	f.DurationVar(&hf.assume, "assume", time.Hour, "with --now: how long jobs take about which nothing is known")
 	positive(c, "assume")
 }
 
@@ -205,7 +205,7 @@ var historySources = []struct{ name, short, long, example string }{
 	{"slurm", "Convert what Slurm reports: sacct, squeue, sinfo, scontrol, sacctmgr",
 		`Slurm reads what happened on a Slurm cluster (22.05 to 26.05) from saved texts, each known by its
 content: sacct -P, scontrol show node, sacctmgr -P show event, and the JSON of
-sacct, squeue, sinfo and scontrol show node. It only reads. Make the texts by
+sacct, squeue, sinfo and scontrol show node. It only reads. Make the texts with
 
   sacct -P -a -D -S now-7days --delimiter=$'\x1f' -o ` + history.SacctFields + ` > jobs.txt
   scontrol show node > nodes.txt
@@ -225,7 +225,7 @@ It writes the instance: every job that had GPUs, with the time that it took, and
 	{"kube", "Convert what Kubernetes reports: nodes, pods, Jobs, JobSets, PyTorchJobs, Kueue, events",
 		`Kube reads objects of Kubernetes as kubectl writes them with -o json, in one file or several, as
 lists or single objects: nodes, pods, batch/v1 Jobs, JobSets, PyTorchJobs, events of nodes, and
-Kueue's Workloads, ClusterQueues, LocalQueues and ResourceFlavors. It only reads. Make the texts by
+Kueue's Workloads, ClusterQueues, LocalQueues and ResourceFlavors. It only reads. Make the texts with
 
   kubectl get nodes,pods,jobs,events -A -o json > cluster.json
   kubectl get workloads,clusterqueues,localqueues,resourceflavors -A -o json > kueue.json
@@ -238,7 +238,7 @@ a job takes on GPU types.`,
 	{"ray", "Convert what Ray's dashboard reports: jobs, nodes, placement groups, actors",
 		`Ray reads answers of Ray's dashboard, each in a file: /api/jobs/, the nodes of /api/v0/nodes or
 /nodes?view=summary, and of the state API placement groups and actors, which say which GPUs
-jobs have. It only reads. Make the texts by
+jobs have. It only reads. Make the texts with
 
   curl http://127.0.0.1:8265/api/jobs/ > jobs.json
   curl http://127.0.0.1:8265/api/v0/nodes?detail=1 > nodes.json

@@ -55,7 +55,7 @@ stopping (its processes have been asked to end), succeeded, failed, cancelled.`,
 	}
 	jf.addCluster(c)
 	c.Flags().BoolVar(&jf.once, "once", false, "print once, also on a terminal")
-	c.Flags().StringVar(&jf.state, "state", "", "show the jobs of this state alone")
+	c.Flags().StringVar(&jf.state, "state", "", "show only the jobs of this state")
 	choices(c, "state", stateNames()...)
 	return c
 }

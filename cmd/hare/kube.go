@@ -34,7 +34,7 @@ func kubeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "kube",
 		Short: "Start suspended Jobs of a running Kubernetes, each on the GPU type of Hare's plan",
-		Long: `Kube reads nodes, pods and Jobs of a Kubernetes cluster, lets a session plan by the policy
+		Long: `Kube reads nodes, pods and Jobs of a Kubernetes cluster, lets a session plan with the policy
 rolling, and says which suspended Job should run next on which GPU type. Without
 --write the API server only checks each write (dryRun=All): this is the way to begin.
 

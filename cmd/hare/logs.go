@@ -35,7 +35,7 @@ func logsCommand() *cobra.Command {
 		Use:   "logs ID",
 		Short: "Print what a job of a managed cluster has printed",
 		Long: `Logs prints what a process of a job has written: its standard output to standard output,
-its standard error to standard error. In which order it wrote to the two is not recorded:
+its standard error to standard error. The order of its writes to the two is not recorded:
 what is there comes output by output, standard output first. With --follow it stays until the job has ended,
 across its attempts; a server that restarts in between is waited for, and nothing is
 printed twice. What the job has written comes as it is, with its control characters;
@@ -69,10 +69,10 @@ The server keeps the first and the last part of an output that is longer than it
 	f.BoolVarP(&l.follow, "follow", "f", false, "stay until the job has ended")
 	f.IntVar(&l.task, "task", 0, "which process of the job, from 0: its rank")
 	f.Int64Var(&l.attempt, "attempt", 0, "which start of the job, from 1 (default: the last one)")
-	f.StringVar(&l.stream, "stream", "", "stdout or stderr alone (default: both)")
+	f.StringVar(&l.stream, "stream", "", "only stdout or stderr (default: both)")
 	f.BoolVar(&l.plain, "plain", false, "show control characters escaped, as in \\x1b: what the job prints cannot steer "+
 		"your terminal")
-	f.Int64Var(&l.offset, "offset", 0, "leave out so many bytes; needs --stream")
+	f.Int64Var(&l.offset, "offset", 0, "leave out this many bytes; needs --stream")
 	positive(c, "attempt")
 	choices(c, "stream", clusterdoc.StreamStdout, clusterdoc.StreamStderr)
 	return c

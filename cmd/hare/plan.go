@@ -43,7 +43,7 @@ the two. A line for each job that has not ended follows:
   waits for     what a job that does not run waits for
 
 Times are on the clock of the session; --json has them in seconds. All of them hold if
-the jobs are as long as is believed and nobody comes.
+the jobs are as long as is believed and no job arrives.
 
 Exit codes: 0 the plan is printed, 2 LOG is not a log or contains events that cannot
 happen, or the policy makes no plans.`,

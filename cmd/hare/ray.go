@@ -20,8 +20,8 @@ func rayCommand() *cobra.Command {
 		Use:   "ray",
 		Short: "Queue jobs for a Ray cluster and start them by Hare's plan",
 		Long: `Ray has no order of jobs, and lets a job that finds no room fail after 15 minutes. So Hare
-holds the queue, in a directory: hare ray submit adds a job, and hare ray run reads what
-Ray does, plans by the policy rolling, and gives Ray a job when the plan starts it and its
+keeps the queue, in a directory: hare ray submit adds a job, and hare ray run reads what
+Ray does, plans with the policy rolling, and gives Ray a job when the plan starts it and its
 GPUs are free. Jobs that others submit to Ray count as work that runs.`,
 		Example: `  hare ray submit --dir /shared/queue --gpus 2 --on V100=3600s,T4=9000s -- python train.py
   hare ray run --dir /shared/queue            # says what would be submitted
@@ -117,8 +117,8 @@ func raySubmitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "submit --dir DIR [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Add a job to the queue for a Ray cluster",
-		Long: `Submit adds a job to the queue and prints its ID. When it has, the job is on disk; hare ray
-run need not run yet, and Ray is not asked. The command runs as the entrypoint of a job of
+		Long: `Submit adds a job to the queue and prints its ID. The job is on disk by then; hare ray
+run need not be running, and Ray is not asked. The command runs as the entrypoint of a job of
 Ray, on one node, with the GPUs reserved for it, so that it uses them by itself and not
 through further Ray tasks. It finds HARE_JOB, HARE_ATTEMPT and HARE_GPU_TYPE in its
 environment.
@@ -186,8 +186,8 @@ func rayCancelCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel --dir DIR ID...",
 		Short: "Cancel jobs of the queue for a Ray cluster",
-		Long: `Cancel ends jobs. One that waits has ended at once. One that Ray has is stopped by hare ray
-run; where Ray has not begun it, Ray keeps it as pending until its own timeout of 15 minutes.`,
+		Long: `Cancel ends jobs. One that waits ends at once. One that Ray has is stopped by hare ray
+run; if Ray has not begun it, Ray keeps it as pending until its own timeout of 15 minutes.`,
 		Example: "  hare ray cancel --dir /shared/queue hare-3fa9c2d01b",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -34,7 +34,7 @@ func rayRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run --dir DIR",
 		Short: "Start the jobs of the queue on a Ray cluster by Hare's plan",
-		Long: `Run reads the queue and what Ray does, plans by the policy rolling, and says which jobs would
+		Long: `Run reads the queue and what Ray does, plans with the policy rolling, and says which jobs would
 be submitted now. With --write it submits them: each is in the journal before Ray is
 asked, under a name that Ray takes once, so that the process may be killed at any time. Of
 several processes with --write and the same directory, one submits, and the others take over
@@ -62,7 +62,7 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 	f.DurationVar(&rr.interval, "interval", 5*time.Second, "time between loops; after failures up to ten times as long")
 	f.DurationVar(&rr.cfg.PlanTime, "plan-time", 5*time.Second, "how long a plan may take; a later one does not count")
 	f.DurationVar(&rr.cfg.FallbackAfter, "fallback-after", time.Minute,
-		"how long no plan must have come before jobs start first come, first served")
+		"how long to go without a plan before jobs start first come, first served")
 	f.DurationVar(&rr.cfg.Keep, "keep", 7*24*time.Hour, "how long jobs that have ended stay in a long queue")
 	f.StringVar(&rr.speeds, "speeds", "",
 		"relative speeds of GPU types, e.g. V100=1,T4=0.4 (default: those of hare import)")

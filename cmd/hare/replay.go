@@ -22,8 +22,8 @@ func replayCommand() *cobra.Command {
 		Use:   "replay LOG",
 		Short: "Repeat a recorded session and compare its decisions byte for byte",
 		Long: `Replay reads the log of hare online --log or of GET /v1/sessions/{id}/log, runs the
-session again and compares its decisions. The first line of a log holds the cluster,
-the policy and its parameters; each other line holds an event, its decisions, and the
+session again and compares its decisions. The first line of a log has the cluster,
+the policy and its parameters; each other line has an event, its decisions, and the
 plan that the policy took before the event, if there was one: plans are not made again.
 
 Exit codes: 0 the decisions are the same; 1 they differ, and the first difference is

@@ -44,7 +44,7 @@ only reads: the files, or without files what the cluster's own commands report, 
 (7d by default).
 
 --live looks at the cluster every --interval and writes nothing but a log of what changes,
-for clusters that keep no history. It may be killed and begun again at any time. After
+for clusters that keep no history. It may be killed and started again at any time. After
 hours or days, hare shadow report LOG compares as above.
 
 -o writes one HTML page that loads nothing from elsewhere. --record writes the instance

@@ -35,11 +35,11 @@ func slurmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "slurm",
 		Short: "Order the queue of a running Slurm, and choose GPU types, by Hare's plan",
-		Long: `Slurm reads the queue and the nodes of a Slurm cluster, lets a session plan by the policy
+		Long: `Slurm reads the queue and the nodes of a Slurm cluster, lets a session plan with the policy
 rolling, and says which job should start next on which GPU type. Without --write it
 only says so: this is the way to begin, and it needs no privileges.
 
-With --write it sets, for jobs that take part, what makes Slurm go by the plan:
+With --write it sets, for jobs that take part, what makes Slurm follow the plan:
 
   --order site       SiteFactor, which adds to age, fair share and all other factors
                      (needs an operator; the default)
@@ -60,7 +60,7 @@ where the numbers are how many seconds the job takes on each type, or where
 its partition or QOS is named by --partition or --qos. Without numbers, a job counts as taking a
 quarter of its time limit until jobs that end say more.
 
-Hare never holds, cancels or starts a job. Where the service or the planner is down,
+Hare never holds back, cancels or starts a job. Where the service or the planner is down,
 slow (--plan-time) or fails, nothing is written and Slurm goes on by itself. Every
 write is in the journal before it is made, with its reason and the old value;
 --reset undoes what the journal says, where it is still set. Somebody else's value is left

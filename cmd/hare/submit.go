@@ -56,9 +56,9 @@ Each GPU gets a process of its own, or each --gpus-per-task GPUs. All processes 
 together and end together. They find the variables of torchrun (RANK, WORLD_SIZE,
 LOCAL_RANK, MASTER_ADDR, …), CUDA_VISIBLE_DEVICES, and HARE_CHECKPOINT_DIR, where what
 they write outlives a restart. --env gives them variables of yours, which whoever may
-submit jobs can read; tokens and passwords belong into --secret-env.
+submit jobs can read; tokens and passwords belong in --secret-env.
 
-A command fails when a process ends with another exit code than 0, or by a signal; the
+A command fails when a process ends with an exit code other than 0, or by a signal; the
 others are ended then. It is started again --retries times. A start that is lost with
 its node is repeated in any case, so that the command must be able to begin again or to
 go on from its checkpoint.

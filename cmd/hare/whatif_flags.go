@@ -127,7 +127,7 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 			}
 			return "drop_after", v, nil
 		})
-	add("set-quota", "let the jobs of a user hold so many GPUs: USER=COUNT, or USER:TYPE=COUNT for the quota of a type",
+	add("set-quota", "limit the GPUs of a user's jobs: USER=COUNT, or USER:TYPE=COUNT for the quota of a type",
 		func(text string) (string, any, error) {
 			user, count, err := pair(text, "USER=COUNT or USER:TYPE=COUNT", "ann=16")
 			v := map[string]any{"user": user, "gpus": count}
