@@ -134,8 +134,8 @@ func (af *agentFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--devices: %w", err)}
 	}
-	if af.cfg.Labels, err = labelMap(af.labels); err != nil {
-		return err
+	if af.cfg.Labels, err = pairs("--label", af.labels, nil); err != nil {
+		return usageError{err}
 	}
 	if err := nameAgent(&af.cfg); err != nil {
 		return err
@@ -194,19 +194,6 @@ func nameAgent(cfg *executor.Config) error {
 		return usageError{fmt.Errorf("--directory %s: it is a file: name a folder", cfg.Directory)}
 	}
 	return nil
-}
-
-// labelMap reads labels of the form NAME=VALUE.
-func labelMap(labels []string) (map[string]string, error) {
-	all := map[string]string{}
-	for _, l := range labels {
-		name, value, ok := strings.Cut(l, "=")
-		if !ok || name == "" {
-			return nil, usageError{fmt.Errorf("--label %q: must be NAME=VALUE", l)}
-		}
-		all[name] = value
-	}
-	return all, nil
 }
 
 // runTask is the argument with which an agent starts this program as the runner of a task.

@@ -26,7 +26,7 @@ func TestWithoutHiGHS(t *testing.T) {
 		{"bound " + inst + " --method critical_path", 0, []string{`"certified": true`}},
 		{"bound " + inst + " --method queyranne", exitUsage, []string{going, "hare: --method: queyranne" + needs}},
 		{"doctor --listen 127.0.0.1:0 --data-dir " + t.TempDir(), exitNo,
-			[]string{"FAIL  HiGHS worker     no HiGHS: ", library, "remedy: keep lib beside hare"}},
+			[]string{"FAIL  HiGHS worker     no HiGHS: ", library, "remedy: keep lib next to hare"}},
 	} {
 		out, errs, code := runHare(t, "", strings.Fields(c.args)...)
 		// Without the tag highs, no library is looked for.

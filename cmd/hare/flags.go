@@ -117,7 +117,7 @@ func checkFlag(f *pflag.Flag) string {
 // flagMicros parses seconds, or a duration such as 1h30m, and returns microseconds.
 func flagMicros(text string) (int64, error) {
 	us, err := hare.ParseMicros(text)
-	if d, bad := time.ParseDuration(text); err != nil && bad == nil {
+	if d, bad := time.ParseDuration(text); err != nil && bad == nil && d%time.Microsecond == 0 {
 		return d.Microseconds(), nil
 	}
 	return us, err

@@ -50,8 +50,8 @@ func TestImportFormats(t *testing.T) {
 				"nodeTemplates:\n  - {number: 1, totalResources: {resources: {nvidia.com/gpu: 8}}}\n")}, "armada: 1 job ", 0},
 		{[]string{at("x.csv", "job_id,submit_time,start_time,end_time,gpus\n")},
 			"name the format, hare import FORMAT FILE (see " +
-				"--list-formats): what it holds tells none; nearest: acme (lacks gpu_num, type), ", 2},
-		{[]string{at("y.txt", "hello\n")}, "what it holds tells none\n", 2},
+				"--list-formats): its content shows none; nearest: acme (lacks gpu_num, type), ", 2},
+		{[]string{at("y.txt", "hello\n")}, "its content shows none\n", 2},
 		{[]string{jobs, at("z.swf", swf)}, "name the format", 2},
 		{[]string{at("i.json", `{"hare":"instance/v1"}`)}, "a document of Hare's own", 2},
 		{[]string{"-"}, "name the format of standard input", 2},

@@ -31,7 +31,7 @@ func TestImportHistoryRefuses(t *testing.T) {
 		{[]string{"import", "slurm", at("bad.txt", "hello\n")}, "bad.txt:1: \"hello\" begins none of the texts"},
 		{[]string{"import", "history", at("bad.csv", "id,submit,gpus\na,b,1\n")},
 			"bad.csv:1: no row can be read: submit: the job has no time and is left out"},
-		{[]string{"import", "history", good, "--zone", "Mars"}, "--zone \"Mars\" is no time zone"},
+		{[]string{"import", "history", good, "--zone", "Mars"}, "--zone \"Mars\" is not a time zone"},
 		{[]string{"import", "history", good, "--since", "soon"}, "--since: \"soon\" is not a time"},
 		{[]string{"import", "history", good, "--speeds", "v100"}, "--speeds: \"v100\" is not TYPE=SPEED"},
 		{[]string{"import", "history", good, "--weights", "heavy"}, "heavy"},

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,13 +18,13 @@ import (
 
 // kubeFlags are the flags of hare kube.
 type kubeFlags struct {
-	far                             remoteFlags
+	besideFlags
 	cfg                             kube.Config
 	api, context, kubeconfig, lease string
-	session, dir, metrics, speeds   string
+	dir                             string
 	allow                           []string
-	write, dryRun, once, json       bool
-	interval, react, leaseTime      time.Duration
+	write, json                     bool
+	react, leaseTime                time.Duration
 }
 
 func kubeCommand() *cobra.Command {
@@ -71,15 +69,10 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error { return kf.run(c) },
 	}
-	kf.far.add(c)
+	kf.add(c, "let the API server check what would be written, and write nothing", "Tesla-V100-SXM2-16GB=1,Tesla-T4=0.4")
 	kf.connection(c)
 	f := c.Flags()
-	f.StringVar(&kf.session, "session", "", "with --server: continue the session with this id (default: the one in "+
-		"--dir, or a new one)")
 	f.StringVar(&kf.dir, "dir", "", "directory of journal.ndjson, state.json and the logs of sessions; --write needs it")
-	f.BoolVar(&kf.dryRun, "dry-run", false, "let the API server check what would be written, and write nothing: "+
-		"the default")
-	f.BoolVar(&kf.once, "once", false, "end after one loop")
 	f.DurationVar(&kf.interval, "interval", 30*time.Second,
 		"longest time between loops; after failures up to ten times as long")
 	f.DurationVar(&kf.react, "react", time.Second, "time from a change of Jobs or pods to the next loop, in which "+
@@ -87,8 +80,6 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 	f.DurationVar(&kf.cfg.PlanTime, "plan-time", 5*time.Second, "how long a plan may take; a later one is not written")
 	f.BoolVar(&kf.cfg.Events, "events", true, "with --write: report by Events when a Job is expected to "+
 		"start, and why and where it was let go")
-	f.StringVar(&kf.speeds, "speeds", "",
-		"relative speeds of GPU types, e.g. Tesla-V100-SXM2-16GB=1,Tesla-T4=0.4 (default: those of hare import)")
 	f.StringVar(&kf.lease, "lease", "", "NAMESPACE/NAME of the Lease by which several helpers agree who writes, "+
 		"or none (default: hare-kube, in the namespace of the pod or else in default)")
 	f.DurationVar(&kf.leaseTime, "lease-time", 0, "how long a lease lasts that is not renewed (default: three intervals)")
@@ -153,25 +144,15 @@ priorities of the Workloads that wait. Run it again where --max-updates left som
 
 // helper connects and makes the helper.
 func (kf *kubeFlags) helper(c *cobra.Command) (h *kube.Helper, stop func(), err error) {
-	kf.cfg.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	kf.cfg.Write = kf.write
-	if kf.speeds != "" {
-		table, err := history.ParseSpeeds(kf.speeds)
-		if err != nil {
-			return nil, nil, usageError{fmt.Errorf("--speeds: %w", err)}
-		}
-		kf.cfg.Speeds = history.ShippedSpeeds()
-		kf.cfg.Speeds.Table = table
+	kf.cfg.Logger, kf.cfg.Write = warnings(c), kf.write
+	if kf.cfg.Speeds, err = kf.speedTable(); err != nil {
+		return nil, nil, err
 	}
-	journalPath := ""
-	if kf.dir != "" {
-		if err := os.MkdirAll(kf.dir, 0o700); err != nil {
-			return nil, nil, err
-		}
-		journalPath = filepath.Join(kf.dir, "journal.ndjson")
-		kf.cfg.StateFile = filepath.Join(kf.dir, "state.json")
+	var journalPath string
+	if journalPath, kf.cfg.StateFile, err = journalIn(kf.dir); err != nil {
+		return nil, nil, err
 	}
-	advisor, err := advisorOf(&kf.far, kf.session, kf.dir)
+	advisor, err := kf.advisor(kf.dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -263,19 +244,15 @@ func (kf *kubeFlags) leaseOf() (*kube.Lease, error) {
 }
 
 func (kf *kubeFlags) run(c *cobra.Command) error {
+	err := kf.check(kf.write, time.Second)
 	switch {
-	case kf.write && kf.dryRun:
-		return usageError{errors.New("give --write or --dry-run, not both")}
+	case err != nil:
+		return err
 	case kf.write && kf.dir == "":
 		return usageError{errors.New("--write needs --dir, where the journal of all writes is kept")}
-	case kf.session != "" && kf.far.server == "":
-		return usageError{errors.New("--session needs --server")}
-	case kf.interval < time.Second:
-		return usageError{errors.New("--interval must be at least 1s")}
 	case kf.react < 0:
 		return usageError{errors.New("--react must not be negative")}
 	}
-	var err error
 	if kf.cfg.Lease, err = kf.leaseOf(); err != nil {
 		return usageError{err}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -43,11 +42,11 @@ func readRuntimeEnv(path string, vars []string) (map[string]any, error) {
 			return nil, usageError{fmt.Errorf("--runtime-env: /env_vars of %s must be an object of texts", path)}
 		}
 	}
-	for _, v := range vars {
-		name, value, ok := strings.Cut(v, "=")
-		if !ok || name == "" {
-			return nil, usageError{fmt.Errorf("--env %.60q: must be NAME=VALUE", v)}
-		}
+	given, err := pairs("--env", vars, nil)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	for name, value := range given {
 		set[name] = value
 	}
 	out["env_vars"] = set

@@ -3,30 +3,22 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/adapters/advice"
 	"github.com/hare-sched/hare/adapters/ray"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/internal/words"
 )
 
 // rayRun are the flags of hare ray run.
 type rayRun struct {
-	queue                    rayQueue
-	ray                      rayAddress
-	far                      remoteFlags
-	cfg                      ray.Config
-	session, metrics, speeds string
-	dryRun, once             bool
-	interval                 time.Duration
+	besideFlags
+	queue rayQueue
+	ray   rayAddress
+	cfg   ray.Config
 }
 
 func rayRunCommand() *cobra.Command {
@@ -52,42 +44,27 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 	}
 	rr.queue.add(c)
 	rr.ray.add(c)
-	rr.far.add(c)
+	rr.add(c, "only say what would be submitted", "V100=1,T4=0.4")
 	f := c.Flags()
-	f.StringVar(&rr.session, "session", "", "with --server: continue the session with this id (default: the one in "+
-		"--dir, or a new one)")
 	f.BoolVar(&rr.cfg.Write, "write", false, "submit jobs to Ray (default: only say what would be submitted)")
-	f.BoolVar(&rr.dryRun, "dry-run", false, "only say what would be submitted: the default")
-	f.BoolVar(&rr.once, "once", false, "end after one loop")
 	f.DurationVar(&rr.interval, "interval", 5*time.Second, "time between loops; after failures up to ten times as long")
 	f.DurationVar(&rr.cfg.PlanTime, "plan-time", 5*time.Second, "how long a plan may take; a later one does not count")
 	f.DurationVar(&rr.cfg.FallbackAfter, "fallback-after", time.Minute,
 		"how long to go without a plan before jobs start first come, first served")
 	f.DurationVar(&rr.cfg.Keep, "keep", 7*24*time.Hour, "how long jobs that have ended stay in a long queue")
-	f.StringVar(&rr.speeds, "speeds", "",
-		"relative speeds of GPU types, e.g. V100=1,T4=0.4 (default: those of hare import)")
 	f.StringVar(&rr.metrics, "metrics", "", "serve Prometheus metrics on this loopback address, e.g. 127.0.0.1:9107")
 	positive(c, "plan-time", "fallback-after", "keep")
 	return c
 }
 
 func (rr *rayRun) run(c *cobra.Command) error {
-	switch {
-	case rr.cfg.Write && rr.dryRun:
-		return usageError{errors.New("give --write or --dry-run, not both")}
-	case rr.session != "" && rr.far.server == "":
-		return usageError{errors.New("--session needs --server")}
-	case rr.interval < 100*time.Millisecond:
-		return usageError{errors.New("--interval must be at least 100ms")}
+	err := rr.check(rr.cfg.Write, 100*time.Millisecond)
+	if err != nil {
+		return err
 	}
-	rr.cfg.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if rr.speeds != "" {
-		table, err := history.ParseSpeeds(rr.speeds)
-		if err != nil {
-			return usageError{fmt.Errorf("--speeds: %w", err)}
-		}
-		rr.cfg.Speeds = history.ShippedSpeeds()
-		rr.cfg.Speeds.Table = table
+	rr.cfg.Logger = warnings(c)
+	if rr.cfg.Speeds, err = rr.speedTable(); err != nil {
+		return err
 	}
 	d, err := rr.ray.connect()
 	if err != nil {
@@ -97,7 +74,11 @@ func (rr *rayRun) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	advisor, err := rr.advisor()
+	log := "" // nothing is logged of a dry run
+	if rr.cfg.Write {
+		log = rr.queue.dir
+	}
+	advisor, err := rr.advisor(log)
 	if err != nil {
 		return err
 	}
@@ -117,24 +98,6 @@ func (rr *rayRun) run(c *cobra.Command) error {
 		defer stop()
 	}
 	return rr.loop(c, h)
-}
-
-// advisor makes the session: on a server, or in this process, with a log where jobs are submitted.
-func (rr *rayRun) advisor() (advice.Advisor, error) {
-	if rr.far.server != "" {
-		connected, err := rr.far.connect()
-		if err != nil {
-			return nil, err
-		}
-		return &advice.Remote{Client: connected.Client, Session: rr.session}, nil
-	}
-	if !rr.cfg.Write {
-		return &advice.InProcess{}, nil
-	}
-	return &advice.InProcess{Log: func() (io.WriteCloser, error) {
-		name := fmt.Sprintf("session-%s-%d.ndjson", time.Now().UTC().Format("20060102T150405.000"), os.Getpid())
-		return os.OpenFile(filepath.Join(rr.queue.dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
-	}}, nil
 }
 
 // loop steps until the context ends.

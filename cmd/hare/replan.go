@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,15 +72,12 @@ func (rpf *replanFlags) request() (*hare.ReplanRequest, error) {
 
 // instant parses seconds or a duration and returns microseconds.
 func instant(text string) (int64, error) {
-	if us, err := hare.ParseMicros(text); err == nil {
-		return us, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d%time.Microsecond != 0 {
+	us, err := flagMicros(text)
+	if err != nil {
 		return 0, usageError{fmt.Errorf("--at %q is not an instant: give seconds with at most six decimals, e.g. 3600, or "+
 			"a duration like 1h30m", text)}
 	}
-	return d.Microseconds(), nil
+	return us, nil
 }
 
 // solveOrReplan solves inst or, where req is not nil, plans the remaining work of req's

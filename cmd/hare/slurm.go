@@ -4,30 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/adapters/advice"
 	"github.com/hare-sched/hare/adapters/slurm"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/history"
 )
 
 // slurmFlags are the flags of hare slurm.
 type slurmFlags struct {
-	far                           remoteFlags
-	cfg                           slurm.Config
-	order, gpuType                string
-	session, dir, metrics, speeds string
-	write, dryRun, once, reset    bool
-	interval                      time.Duration
+	besideFlags
+	cfg                 slurm.Config
+	order, gpuType, dir string
+	write, reset        bool
 }
 
 func slurmCommand() *cobra.Command {
@@ -75,14 +67,10 @@ ignore what is written.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error { return sf.run(c) },
 	}
-	sf.far.add(c)
+	sf.add(c, "only say what would be written", "v100=1,t4=0.4")
 	f := c.Flags()
-	f.StringVar(&sf.session, "session", "", "with --server: continue the session with this id (default: the one in "+
-		"--dir, or a new one)")
 	f.StringVar(&sf.dir, "dir", "", "directory of journal.ndjson, state.json and the logs of sessions; --write needs it")
 	f.BoolVar(&sf.write, "write", false, "write to Slurm (default: only say what would be written)")
-	f.BoolVar(&sf.dryRun, "dry-run", false, "only say what would be written: the default")
-	f.BoolVar(&sf.once, "once", false, "end after one loop")
 	f.BoolVar(&sf.reset, "reset", false, "undo what was written (without --write: say what would be undone), and end")
 	f.StringVar(&sf.order, "order", "site", "by what to order: site, nice, nice-user or none")
 	f.StringVar(&sf.gpuType, "gpu-type", "none", "how to ask for the GPU type of the plan: none, prefer or constraints")
@@ -97,8 +85,6 @@ ignore what is written.`,
 	f.IntVar(&sf.cfg.MaxUpdates, "max-updates", 1000,
 		"most values that one loop writes; the others follow in later loops")
 	f.Int64Var(&sf.cfg.Range, "range", 1_000_000, "most that is added to a priority")
-	f.StringVar(&sf.speeds, "speeds", "",
-		"relative speeds of GPU types, e.g. v100=1,t4=0.4 (default: those of hare import)")
 	f.StringVar(&sf.metrics, "metrics", "", "serve Prometheus metrics on this loopback address, e.g. 127.0.0.1:9105")
 	positive(c, "plan-time", "max-updates", "range")
 	choices(c, "order", "site", "nice", "nice-user", "none")
@@ -107,35 +93,23 @@ ignore what is written.`,
 }
 
 func (sf *slurmFlags) run(c *cobra.Command) error {
-	switch {
-	case sf.write && sf.dryRun:
-		return usageError{errors.New("give --write or --dry-run, not both")}
-	case sf.write && sf.dir == "":
+	err := sf.check(sf.write, time.Second)
+	if err != nil {
+		return err
+	}
+	if sf.write && sf.dir == "" {
 		return usageError{errors.New("--write needs --dir, where the journal of all writes is kept, for --reset")}
-	case sf.session != "" && sf.far.server == "":
-		return usageError{errors.New("--session needs --server")}
-	case sf.interval < time.Second:
-		return usageError{errors.New("--interval must be at least 1s")}
 	}
-	sf.cfg.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	sf.cfg.Logger = warnings(c)
 	sf.cfg.Order, sf.cfg.GPUType, sf.cfg.Write = slurm.Order(sf.order), slurm.GPUType(sf.gpuType), sf.write
-	if sf.speeds != "" {
-		table, err := history.ParseSpeeds(sf.speeds)
-		if err != nil {
-			return usageError{fmt.Errorf("--speeds: %w", err)}
-		}
-		sf.cfg.Speeds = history.ShippedSpeeds()
-		sf.cfg.Speeds.Table = table
+	if sf.cfg.Speeds, err = sf.speedTable(); err != nil {
+		return err
 	}
-	journalPath := ""
-	if sf.dir != "" {
-		if err := os.MkdirAll(sf.dir, 0o700); err != nil {
-			return err
-		}
-		journalPath = filepath.Join(sf.dir, "journal.ndjson")
-		sf.cfg.StateFile = filepath.Join(sf.dir, "state.json")
+	var journalPath string
+	if journalPath, sf.cfg.StateFile, err = journalIn(sf.dir); err != nil {
+		return err
 	}
-	advisor, err := advisorOf(&sf.far, sf.session, sf.dir)
+	advisor, err := sf.advisor(sf.dir)
 	if err != nil {
 		return err
 	}
@@ -170,24 +144,6 @@ func (sf *slurmFlags) run(c *cobra.Command) error {
 		defer stop()
 	}
 	return sf.loop(c, h)
-}
-
-// advisorOf makes the session: on a server, or in this process with a log where there is a directory.
-func advisorOf(far *remoteFlags, session, dir string) (advice.Advisor, error) {
-	if far.server != "" {
-		connected, err := far.connect()
-		if err != nil {
-			return nil, err
-		}
-		return &advice.Remote{Client: connected.Client, Session: session}, nil
-	}
-	if dir == "" {
-		return &advice.InProcess{}, nil
-	}
-	return &advice.InProcess{Log: func() (io.WriteCloser, error) {
-		name := "session-" + time.Now().UTC().Format("20060102T150405.000") + ".ndjson"
-		return os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
-	}}, nil
 }
 
 // loop steps until the context ends.
