@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -101,19 +100,11 @@ agent or the server starts again.`,
 
 // drained waits until nothing runs on a node.
 func (cf *clusterFlags) drained(ctx context.Context, r *remote, node string) ([]*clusterdoc.Agent, error) {
-	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
+	return poll(ctx, func() ([]*clusterdoc.Agent, bool, error) {
 		all, err := r.Agents(ctx, cf.cluster)
-		if err != nil {
-			return nil, err
-		}
 		i := slices.IndexFunc(all, func(a *clusterdoc.Agent) bool { return a.Name == node })
-		if i < 0 || all[i].State != "draining" {
-			return all, nil
-		}
-		if err := rest(ctx, pause); err != nil {
-			return nil, err
-		}
-	}
+		return all, i < 0 || all[i].State != "draining", err
+	})
 }
 
 func undrainCommand() *cobra.Command {

@@ -125,12 +125,7 @@ func (ef *experimentFlags) run(ctx context.Context, w io.Writer, infos []experim
 	before, began := 0, time.Now()
 	for _, x := range infos {
 		cfg.Progress = func(p experiment.Progress) {
-			done, left := before+p.Done, "?"
-			if done > 0 {
-				each := time.Since(began) / time.Duration(done)
-				left = (each * time.Duration(total-done)).Round(time.Second).String()
-			}
-			live.text("%s  %d of %d runs  about %s left  %s", x.Name, done, total, left, p.Text)
+			showRuns(live, x.Name, before+p.Done, before+p.Done, total, began, p.Text)
 		}
 		r, err := x.Run(ctx, cfg)
 		if err != nil {
@@ -155,6 +150,15 @@ func (ef *experimentFlags) run(ctx context.Context, w io.Writer, infos []experim
 		_, err = experiment.WriteIndex(ef.out, infos)
 	}
 	return err
+}
+
+// showRuns shows how many runs are done, of which some were done since a time, and how long the others take.
+func showRuns(live *progressLine, name string, done, since, total int, began time.Time, text string) {
+	left := "?"
+	if since > 0 {
+		left = (time.Since(began) / time.Duration(since) * time.Duration(total-done)).Round(time.Second).String()
+	}
+	live.text("%s  %d of %d runs  about %s left  %s", name, done, total, left, text)
 }
 
 func measurementNames() []string {
@@ -191,12 +195,7 @@ func (ef *experimentFlags) measure(ctx context.Context, w io.Writer, m experimen
 		if before < 0 {
 			before = p.Done // runs that the file of an unfinished measurement has
 		}
-		left := "?"
-		if p.Done > before {
-			each := time.Since(began) / time.Duration(p.Done-before)
-			left = (each * time.Duration(p.Total-p.Done)).Round(time.Second).String()
-		}
-		live.text("%s  %d of %d runs  about %s left  %s", m.Name, p.Done, p.Total, left, p.Text)
+		showRuns(live, m.Name, p.Done, p.Done-before, p.Total, began, p.Text)
 	}
 	r, err := m.Run(ctx, cfg)
 	if err != nil {

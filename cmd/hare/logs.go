@@ -127,27 +127,25 @@ func (l *logFlags) copy(ctx context.Context, r *remote, id string, first int64, 
 // started waits for an attempt of a job, 0 meaning any, or for its end: nil then.
 func (l *logFlags) started(ctx context.Context, r *remote, id string, attempt int64, errs io.Writer) (
 	*clusterdoc.Job, error) {
-	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
+	return poll(ctx, func() (_ *clusterdoc.Job, final bool, err error) {
 		job, err := r.ClusterJob(ctx, l.cluster, id)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, true, err
 		case len(job.Attempts) > 0 && int64(len(job.Attempts)) >= attempt:
-			return job, nil
+			return job, true, nil
 		case !l.follow && attempt > 0 && len(job.Attempts) > 0:
-			return nil, usageError{fmt.Errorf("--attempt %d: job %s has been started %s", attempt, id,
+			return nil, true, usageError{fmt.Errorf("--attempt %d: job %s has been started %s", attempt, id,
 				words.Count(len(job.Attempts), "time"))}
 		case job.State.Final():
-			return nil, nil
+			return nil, true, nil
 		case !l.follow:
 			_, _ = fmt.Fprintf(errs, "hare: job %s has not started: %s\n", id,
 				cmp.Or(words.Plain(job.Reason), string(job.State)))
-			return nil, errNo
+			return nil, true, errNo
 		}
-		if err := rest(ctx, pause); err != nil {
-			return nil, err
-		}
-	}
+		return nil, false, nil
+	})
 }
 
 // copyAttempt prints outputs of one attempt. Nobody records in which order a task wrote to its two outputs: what there

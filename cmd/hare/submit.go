@@ -354,13 +354,21 @@ func secrets(names []string, lookup func(string) (string, bool)) (map[string]str
 
 // waitFor waits until a job has ended.
 func (cf *clusterFlags) waitFor(ctx context.Context, r *remote, id string) (*clusterdoc.Job, error) {
-	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
+	return poll(ctx, func() (*clusterdoc.Job, bool, error) {
 		job, err := r.ClusterJob(ctx, cf.cluster, id)
-		if err != nil || job.State.Final() {
-			return job, err
+		return job, err == nil && job.State.Final(), err
+	})
+}
+
+// poll asks again and again, less and less often, until the answer is final, asking fails, or ctx ends.
+func poll[T any](ctx context.Context, ask func() (answer T, final bool, err error)) (T, error) {
+	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
+		answer, final, err := ask()
+		if err == nil && !final {
+			err = rest(ctx, pause)
 		}
-		if err := rest(ctx, pause); err != nil {
-			return job, err
+		if err != nil || final {
+			return answer, err
 		}
 	}
 }
