@@ -21,7 +21,6 @@ import (
 	"github.com/hare-sched/hare/executor/runner"
 )
 
-// agentFlags are the flags of hare agent.
 type agentFlags struct {
 	far                     remoteFlags
 	cfg                     executor.Config

@@ -14,7 +14,6 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// agentsFlags are the flags of hare agents.
 type agentsFlags struct {
 	clusterFlags
 	once bool

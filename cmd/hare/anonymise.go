@@ -15,7 +15,6 @@ import (
 	"github.com/hare-sched/hare/history/pseudonym"
 )
 
-// anonymiseFlags are the flags of hare anonymise.
 type anonymiseFlags struct {
 	folder string
 }

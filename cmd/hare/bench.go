@@ -39,7 +39,6 @@ models on a GPU costs (switch), and how close sampled placements come to the bes
 	return c
 }
 
-// gapFlags are the flags of bench gap.
 type gapFlags struct {
 	set, times, only, seeds, dir, out, python string
 	record                                    string

@@ -10,7 +10,6 @@ import (
 	"github.com/hare-sched/hare/bench"
 )
 
-// placementFlags are the flags of hare bench placement.
 type placementFlags struct {
 	cfg   bench.PlacementConfig
 	quiet bool

@@ -20,7 +20,6 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// scaleFlags are the flags of bench simulate.
 type scaleFlags struct {
 	policies             []string
 	jobs                 []int

@@ -22,7 +22,6 @@ import (
 	"github.com/hare-sched/hare/plot"
 )
 
-// switchFlags are the flags of bench switch.
 type switchFlags struct {
 	set, device, python, out, svg string
 	repetitions, batchFactor      int

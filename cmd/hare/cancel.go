@@ -9,7 +9,6 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// cancelFlags are the flags of hare cancel.
 type cancelFlags struct {
 	clusterFlags
 	wait bool

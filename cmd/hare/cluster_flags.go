@@ -16,7 +16,6 @@ import (
 	"github.com/hare-sched/hare/internal/words"
 )
 
-// clusterFlags are the flags of the commands that work on a managed cluster.
 type clusterFlags struct {
 	far     remoteFlags
 	cluster string

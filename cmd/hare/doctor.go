@@ -31,7 +31,6 @@ type check struct {
 	ok                  bool
 }
 
-// doctorFlags are the flags of hare doctor.
 type doctorFlags struct {
 	listen, dataDir, cert, key string
 }

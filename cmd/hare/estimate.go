@@ -17,7 +17,6 @@ import (
 	"github.com/hare-sched/hare/online/estimate"
 )
 
-// estimateFlags are the flags of hare estimate.
 type estimateFlags struct {
 	cfg  estimate.ForestConfig
 	fill fillFlags

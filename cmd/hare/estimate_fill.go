@@ -21,7 +21,6 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// fillFlags are the flags of estimate that fill in the estimates of jobs.
 type fillFlags struct {
 	history, out, rule, fromID string
 	overwrite                  bool

@@ -20,7 +20,6 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// experimentFlags are the flags of experiment.
 type experimentFlags struct {
 	out                     string
 	names, files            []string

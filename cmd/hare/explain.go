@@ -18,7 +18,6 @@ import (
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
-// explainFlags are the flags of hare explain.
 type explainFlags struct {
 	by, earlier, order string
 	limit              time.Duration

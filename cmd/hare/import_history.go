@@ -25,7 +25,6 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// historyFlags are the flags of commands that read what happened on a cluster.
 type historyFlags struct {
 	since, until, zone, speeds, at string
 	now                            bool
@@ -291,7 +290,6 @@ groups and claims in it are read as those of kubectl (hare import kube). A snaps
 		`  hare import kai snapshot.zip --now -o now.json`},
 }
 
-// importHistoryFlags are the flags of the subcommands of import that read what happened on a cluster.
 type importHistoryFlags struct {
 	historyFlags
 	name, happened, report, out string
@@ -380,7 +378,6 @@ func writeReport(name string, rep *history.Report) error {
 	})
 }
 
-// profileFlags are the flags of hare profile.
 type profileFlags struct {
 	hf     historyFlags
 	asJSON bool
@@ -432,7 +429,6 @@ func (pf *profileFlags) run(c *cobra.Command, args []string) error {
 	return t.Flush()
 }
 
-// exportFlags are the flags of hare export.
 type exportFlags struct {
 	folder, origin string
 	asJSON         bool

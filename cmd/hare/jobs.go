@@ -23,7 +23,6 @@ func stateNames() []string {
 	return names
 }
 
-// jobsFlags are the flags of hare jobs.
 type jobsFlags struct {
 	clusterFlags
 	once  bool

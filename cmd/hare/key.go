@@ -80,7 +80,6 @@ func keyError(f *access.File, err error) error {
 	return usageError{err}
 }
 
-// keyCreateFlags are the flags of hare key create.
 type keyCreateFlags struct {
 	tenant, role, expires, note, out string
 	nodes                            []string
@@ -223,7 +222,6 @@ func parseDays(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// keyListFlags are the flags of hare key list.
 type keyListFlags struct {
 	tenant string
 	dir    *string
@@ -299,7 +297,6 @@ refuses the key and ends its open calls within a second.`,
 	}
 }
 
-// keyQuotaFlags are the flags of hare key quota.
 type keyQuotaFlags struct {
 	q                  admission.Quota
 	bodyMiB, storedMiB int64

@@ -16,7 +16,6 @@ import (
 	"github.com/hare-sched/hare/history"
 )
 
-// kubeFlags are the flags of hare kube.
 type kubeFlags struct {
 	besideFlags
 	cfg                             kube.Config

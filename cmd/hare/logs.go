@@ -18,7 +18,6 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// logFlags are the flags of hare logs.
 type logFlags struct {
 	clusterFlags
 	follow  bool

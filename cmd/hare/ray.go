@@ -103,7 +103,6 @@ func userName() string {
 	return os.Getenv("USER")
 }
 
-// raySubmitFlags are the flags of hare ray submit.
 type raySubmitFlags struct {
 	rq              rayQueue
 	spec            ray.Spec

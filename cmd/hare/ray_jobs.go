@@ -53,7 +53,6 @@ func readRuntimeEnv(path string, vars []string) (map[string]any, error) {
 	return out, nil
 }
 
-// rayJobsFlags are the flags of hare ray jobs.
 type rayJobsFlags struct {
 	rq          rayQueue
 	all, asJSON bool
@@ -109,7 +108,6 @@ func printRayJSON(w io.Writer, entries []*ray.Entry) error {
 	return e.Encode(entries)
 }
 
-// rayReleaseFlags are the flags of hare ray release.
 type rayReleaseFlags struct {
 	rq    rayQueue
 	ra    rayAddress

@@ -20,7 +20,6 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// regretFlags are the flags of hare online regret.
 type regretFlags struct {
 	every              time.Duration
 	detail             string // summary or full

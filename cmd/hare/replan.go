@@ -11,7 +11,6 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// replanFlags are the flags of hare solve for a replan.
 type replanFlags struct {
 	previous, before, at, stability, rest string
 }

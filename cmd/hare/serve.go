@@ -38,7 +38,6 @@ const idleHeap = 64 << 20
 // processors the operating system schedules it at once.
 const spareProcs = 2
 
-// serveFlags are the flags of hare serve.
 type serveFlags struct {
 	listen, dataDir string
 	access          accessFlags
@@ -303,7 +302,6 @@ func logDamage(ctx context.Context, disk *sqlite.Store, dir string, log *slog.Lo
 	}
 }
 
-// healthFlags are the flags of hare healthcheck.
 type healthFlags struct {
 	ca string
 }

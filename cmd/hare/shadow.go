@@ -17,7 +17,6 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// shadowFlags are the flags of shadow.
 type shadowFlags struct {
 	history        historyFlags
 	live           liveFlags

@@ -26,7 +26,6 @@ import (
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
-// simulateFlags are the flags of simulate.
 type simulateFlags struct {
 	remote                              remoteFlags
 	limit                               time.Duration

@@ -14,7 +14,6 @@ import (
 	"github.com/hare-sched/hare/api"
 )
 
-// slurmFlags are the flags of hare slurm.
 type slurmFlags struct {
 	besideFlags
 	cfg                 slurm.Config

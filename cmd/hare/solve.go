@@ -23,7 +23,6 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// solveFlags are the flags of hare solve.
 type solveFlags struct {
 	opt           hare.Options
 	out, warm     string
@@ -240,7 +239,6 @@ func openEngine() (cfg solver.Config, why string, stop func()) {
 	return cfg, why, func() { _ = pool.Close() }
 }
 
-// boundFlags are the flags of hare bound.
 type boundFlags struct {
 	method, out string
 	expected    bool

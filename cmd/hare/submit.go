@@ -20,7 +20,6 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// submitFlags are the flags of hare submit.
 type submitFlags struct {
 	clusterFlags
 	job          clusterdoc.NewJob

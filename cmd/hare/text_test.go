@@ -205,7 +205,7 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%q: exit %d, want %d: %s%s", c.args, code, c.code, out, errs)
 		}
 		for _, r := range out + errs {
-			if r != '\n' && r != '\t' && (words.Steers(r) || r == unicode.ReplacementChar) {
+			if r != '\n' && r != '\t' && (words.Plain(string(r)) != string(r) || r == unicode.ReplacementChar) {
 				t.Errorf("%q prints %q: %q", c.args, r, out+errs)
 				break
 			}

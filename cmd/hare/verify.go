@@ -138,7 +138,6 @@ instance, with other spaces or another order of fields, have the same hash.`,
 	return c
 }
 
-// plotFlags are the flags of hare plot.
 type plotFlags struct {
 	out      string
 	opt      plot.Options
@@ -201,7 +200,6 @@ func drawing(out string) (func(io.Writer, *hare.Instance, *hare.Result, plot.Opt
 	}
 }
 
-// importFlags are the flags of hare import.
 type importFlags struct {
 	cfg              trace.ImportConfig
 	gpus, table, out string

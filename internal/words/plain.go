@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// Steers reports whether a character does something else than to be seen: control characters,
+// steers reports whether a character does something else than to be seen: control characters,
 // characters of direction and format, and separators of lines and paragraphs.
-func Steers(r rune) bool {
+func steers(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 // Plain returns a name or another text of somebody else with all that steers escaped as in Go and
 // JSON, such as \x1b and \u202e. A new line in it is escaped, too.
 func Plain(text string) string {
-	if !strings.ContainsFunc(text, func(r rune) bool { return Steers(r) || r == utf8.RuneError }) {
+	if !strings.ContainsFunc(text, func(r rune) bool { return steers(r) || r == utf8.RuneError }) {
 		return text
 	}
 	var b strings.Builder
@@ -33,7 +33,7 @@ func Plain(text string) string {
 			b.WriteString(`\r`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case !Steers(r):
+		case !steers(r):
 			b.WriteString(text[i : i+size])
 		case r < ' ':
 			fmt.Fprintf(&b, `\x%02x`, r)
