@@ -131,7 +131,7 @@ class Live(unittest.TestCase):
         for line in (
             "constant     5 weight-seconds more of running work, which no plan changes",
             "estimated    the figures are for the times as given; some durations are uncertain",
-            "deadlines    0 of 1 met, 10 s late in sum",
+            "deadlines    0 of 1 met, 10 s late in total",
             "setups       2, which take 6 s of GPU time",
         ):
             self.assertIn(line, text)

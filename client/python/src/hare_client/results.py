@@ -102,7 +102,7 @@ class Result(ResultModel):
         if _present(self.metrics):
             deadlines, setups = self.metrics.deadlines, self.metrics.setups
             if _present(deadlines):
-                late = f", {_number(deadlines.tardiness_s)} s late in sum" if deadlines.tardiness_s else ""
+                late = f", {_number(deadlines.tardiness_s)} s late in total" if deadlines.tardiness_s else ""
                 lines.append(("deadlines", f"{deadlines.met} of {deadlines.jobs} met{late}"))
             if _present(setups):
                 lines.append(("setups", f"{setups.count}, which take {_number(setups.time_s)} s of GPU time"))
