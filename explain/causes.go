@@ -7,7 +7,6 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/model"
-
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 

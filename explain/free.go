@@ -2,12 +2,10 @@ package explain
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/hare-sched/hare"
-
-	"math/bits"
-
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 

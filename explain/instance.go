@@ -1,11 +1,9 @@
 package explain
 
 import (
-	"fmt"
-
-	"slices"
-
 	"cmp"
+	"fmt"
+	"slices"
 
 	"github.com/hare-sched/hare"
 )

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -8,9 +9,6 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
-
-	"math"
-
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
