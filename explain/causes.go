@@ -119,7 +119,9 @@ func (v *laneView) thresholds(job int, p *waitPool) (all []threshold) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b threshold) int { return cmp.Or(cmp.Compare(a.us, b.us), cmp.Compare(a.level, b.level)) })
+	slices.SortFunc(all, func(a, b threshold) int {
+		return cmp.Or(cmp.Compare(a.us, b.us), cmp.Compare(a.level, b.level))
+	})
 	return slices.Compact(all)
 }
 

@@ -142,7 +142,8 @@ func (s *solve) otherPlan(ctx context.Context, charge planCharge, cells int, fro
 	s.event(PhasePlan, true)
 	share, cancel := context.WithTimeout(ctx, time.Duration(span))
 	defer cancel()
-	return s.price(share, charge, s.limits.planEffort, s.limits.minGain, cells, from)
+	return s.price(share, ascent{charge: charge, effort: s.limits.planEffort, gain: s.limits.minGain, cells: cells,
+		lps: s.limits.maxLPs, from: from})
 }
 
 // tryPlan improves the incumbent by few placements in the order of guide, and reports whether they gain

@@ -61,17 +61,18 @@ func (s *solve) pricesWanted() bool {
 func (s *solve) priceAndPlan(ctx context.Context, guide, from *hare.Relaxation) *hare.Relaxation {
 	plans := s.opt.Order == hare.MethodPrice && s.searches() && !s.cfg.Ablation.PlanPrices
 	var first *hare.Relaxation
-	effort, cells := s.limits.boundEffort, s.limits.cells
+	as := ascent{effort: s.limits.boundEffort, gain: s.limits.minGain, cells: s.limits.cells, lps: s.limits.maxLPs}
 	if plans && s.limits.samePlan {
 		first = s.plan(from)
 		from = first
 		if s.planBounds(first) {
-			effort, cells = s.limits.restEffort, s.limits.planCells
+			as.effort, as.cells = s.limits.restEffort, s.limits.planCells
 		}
 	}
 	s.event(PhaseBound, true)
 	share, cancel := s.context(s.limits.boundShare)
-	rel := s.price(share, planCharge{}, effort, s.limits.minGain, cells, from)
+	as.from = from
+	rel := s.price(share, as)
 	cancel()
 	s.keepPrices(rel)
 	switch {
@@ -104,16 +105,14 @@ func (s *solve) plan(from *hare.Relaxation) *hare.Relaxation {
 	s.event(PhasePlan, true)
 	share, cancel := s.context(s.limits.planShare)
 	defer cancel()
-	gain := s.limits.minGain
-	lps := s.limits.maxLPs
+	as := ascent{charge: s.limits.charge, effort: s.limits.planEffort, gain: s.limits.minGain,
+		cells: s.limits.planCells, lps: s.limits.maxLPs, from: from}
 	if s.limits.samePlan {
-		gain = 0
-		if !s.relaxes() {
-			s.limits.maxLPs = -1
+		if as.gain = 0; !s.relaxes() {
+			as.lps = -1
 		}
 	}
-	rel := s.price(share, s.limits.charge, s.limits.planEffort, gain, s.limits.planCells, from)
-	s.limits.maxLPs = lps
+	rel := s.price(share, as)
 	s.keepPrices(rel)
 	return rel
 }
@@ -126,10 +125,16 @@ func (s *solve) keepPrices(rel *hare.Relaxation) {
 	}
 }
 
-// price finds prices, starting from those of another relaxation if there is one; effort and gain are those of
-// relax.Config.
-func (s *solve) price(ctx context.Context, charge planCharge, effort, gain float64, cells int,
-	from *hare.Relaxation) *hare.Relaxation {
+// ascent says how prices are found; the fields but charge are those of relax.Config.
+type ascent struct {
+	charge       planCharge // none for a bound
+	effort, gain float64
+	cells, lps   int
+	from         *hare.Relaxation // prices to start from, if there are any
+}
+
+// price finds prices.
+func (s *solve) price(ctx context.Context, as ascent) *hare.Relaxation {
 	// The effort of the ascent then depends on the number of cores.
 	s.clocked = s.clocked || s.opt.TimeLimit > 0
 	var improved func(*hare.Relaxation)
@@ -143,9 +148,9 @@ func (s *solve) price(ctx context.Context, charge planCharge, effort, gain float
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
 		Improved: improved, WantImproved: s.boundDue, Quit: s.quit.Done(), LP: s.cfg.LP, Workers: s.cfg.Workers,
-		SyncAsCompute: charge.sync, IdleCharge: charge.idle, Effort: effort, WarmStart: from, Cells: cells,
-		MinGain: gain,
-		Steps:   s.limits.steps, StepWork: s.limits.stepWork, MaxLPs: s.limits.maxLPs, NoSizes: s.cfg.Ablation.Sizes,
+		SyncAsCompute: as.charge.sync, IdleCharge: as.charge.idle, Effort: as.effort, WarmStart: as.from,
+		Cells: as.cells, MinGain: as.gain, MaxLPs: as.lps,
+		Steps: s.limits.steps, StepWork: s.limits.stepWork, NoSizes: s.cfg.Ablation.Sizes,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {

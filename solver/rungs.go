@@ -192,7 +192,8 @@ func (s *solve) lateBounds(ctx context.Context, work, left float64) error {
 		}
 		before := s.best.rel.Bound.Float()
 		s.limitRung(1, cells, work)
-		s.keepPrices(s.price(ctx, planCharge{}, 1, s.limits.minGain, cells, s.priced))
+		s.keepPrices(s.price(ctx, ascent{effort: 1, gain: s.limits.minGain, cells: cells, lps: s.limits.maxLPs,
+			from: s.priced}))
 		if s.fault != nil || cells == 384 && s.best.rel.Bound.Float() < (1+lateGain)*before {
 			break
 		}
