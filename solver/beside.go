@@ -3,8 +3,6 @@ package solver
 import (
 	"context"
 	"math"
-	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -18,40 +16,12 @@ const (
 	exactSeconds = 1.2e-3           // the time for each job in which one core computes the bound exactly and proves it
 	exactShare   = 0.4              // the most of the time for that
 	shownLeast   = 10 * time.Second // shorter limits do not pay for bounds on the way
-	gapMargin    = 1e-5             // of the value: a bound in floating point may be above the exact one
 )
-
-// besidePrices is what is found beside the search.
-type besidePrices struct {
-	bound atomic.Uint64          // in floating point, in weight-seconds; 0 without one
-	shown atomic.Pointer[proven] // a bound on the way
-}
 
 // pricesBeside reports whether prices of jobs are found beside the search.
 func (s *solve) pricesBeside() bool {
 	return s.besidePays() && s.incumbent != nil && !s.gapReached() && s.priced != nil &&
 		len(s.priced.Certificate.Pools) == 0
-}
-
-// besidePays reports whether the search leaves a core to prices of jobs.
-func (s *solve) besidePays() bool {
-	// The replicas of the stages of up to StagedJobs use all cores.
-	return s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 && s.cores() > 1 && len(s.model.Jobs) > greedy.StagedJobs
-}
-
-// planBounds reports whether prices of jobs soon raise the bound of a plan for the search above that of an ascent for
-// the bound. In a quarter of a short limit they do so only for few jobs.
-func (s *solve) planBounds(plan *hare.Relaxation) bool {
-	return plan != nil && plan.Certified && s.branches() && !s.grows() &&
-		(s.besidePays() || len(s.model.Jobs) <= greedy.StagedJobs)
-}
-
-// cores returns the number of goroutines that may run at a time.
-func (s *solve) cores() int {
-	if s.cfg.Workers > 0 {
-		return s.cfg.Workers
-	}
-	return runtime.GOMAXPROCS(0)
 }
 
 // improveBesidePrices improves the incumbent while other cores raise the bound by prices of jobs.
@@ -98,23 +68,4 @@ func (s *solve) priceJobsBeside(ctx context.Context, bp *besidePrices, from *har
 		}
 	}
 	return prove(relax.JobPrices(ctx, s.model, from, cfg))
-}
-
-// takeShown takes over the bound on the way that was found beside the search.
-func (s *solve) takeShown() {
-	if s.beside == nil {
-		return
-	}
-	if p := s.beside.shown.Load(); p != nil && !s.shown.atLeast(p.rel) {
-		s.shown = *p
-	}
-}
-
-// gapReachedBeside reports whether the bound that is found beside the search reaches the gap that was asked for.
-func (s *solve) gapReachedBeside() bool {
-	if s.beside == nil {
-		return false
-	}
-	bound := math.Float64frombits(s.beside.bound.Load())
-	return bound > 0 && s.value.Float() <= bound*(1+s.opt.Gap-gapMargin)
 }

@@ -5,29 +5,6 @@ import (
 	"github.com/hare-sched/hare/greedy"
 )
 
-// limits are the amounts of work and the shares of time that a solve may spend. They follow
-// from the size of the instance and the options. Without a time limit, the result depends on
-// the limits and not on the clock.
-type limits struct {
-	boundEffort, planEffort float64    // the factors of the numbers of iterations of the ascents
-	restEffort              float64    // of the bound after a plan that comes first and soon bounds better than an ascent
-	minGain                 float64    // the least gain of a step of the ascents, as a share; 0 makes all steps
-	boundShare, planShare   float64    // the shares of the time limit by which the ascents end
-	reserve                 float64    // the share kept for verification and encoding
-	charge                  planCharge // of the first plan for the search
-	chargeVaries            bool       // whether other charges may be better
-	cells, planCells        int        // the numbers of cells of the finest grids
-	steps                   int        // see relax.Config
-	stepWork                float64    // see relax.Config
-	maxLPs                  int        // see relax.Config
-	moves                   int64
-	evaluations             int64 // of branch and bound; 0 means no limit
-	samePlan                bool  // the plan comes first, and is the same for all limits above some
-	large                   bool
-	unpriced                bool // the work does not pay for any prices
-	workers, chains         int  // of the search; see greedy.ImproveConfig
-}
-
 // taskSeconds and jobSeconds estimate the time of the last phase for each task and for each
 // job. The last phase assigns GPUs, checks the schedule and encodes the result; the bound is
 // proved before. With millions of tasks, which no cache holds, a task takes five times as
@@ -238,4 +215,13 @@ func (l *limits) leaveToProof(proof, least float64) {
 	l.boundShare -= proof
 	l.planShare = max(l.planShare-proof, l.boundShare)
 	l.unpriced = l.boundShare < least
+}
+
+// evaluationWork is the work of an evaluation of all jobs, by a tree or by prices of jobs, which takes longer.
+func (s *solve) evaluationWork() float64 {
+	each := float64(max(1, len(s.model.Jobs))) * workPerCall
+	if !s.grows() {
+		each *= setCalls
+	}
+	return each
 }

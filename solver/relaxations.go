@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 )
 
@@ -49,11 +51,6 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 		guide = s.priceAndPlan(ctx, guide, warmStart(s.model, s.cfg.WarmPrices))
 	}
 	return guide, s.fault
-}
-
-// pricesWanted reports whether the bound or the search goes by prices.
-func (s *solve) pricesWanted() bool {
-	return s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice
 }
 
 // priceAndPlan finds prices for the bound and for the search, from those of another relaxation if there is one, and
@@ -158,6 +155,41 @@ func (s *solve) price(ctx context.Context, as ascent) *hare.Relaxation {
 	}
 	if err != nil {
 		return nil
+	}
+	return rel
+}
+
+// planBounds reports whether prices of jobs soon raise the bound of a plan for the search above that of an ascent for
+// the bound. In a quarter of a short limit they do so only for few jobs.
+func (s *solve) planBounds(plan *hare.Relaxation) bool {
+	return plan != nil && plan.Certified && s.branches() && !s.grows() &&
+		(s.besidePays() || len(s.model.Jobs) <= greedy.StagedJobs)
+}
+
+// warmStart reads the prices of a certificate for the types of m; types without prices
+// are free. It returns nil if there are no such prices. The truth of the bound does not
+// depend on these prices.
+func warmStart(m *model.Model, c *hare.Certificate) *hare.Relaxation {
+	if c == nil || len(c.GridUs) < 2 || c.GridUs[0] != 0 {
+		return nil
+	}
+	cells := len(c.GridUs) - 1
+	for g := range cells {
+		if c.GridUs[g+1] <= c.GridUs[g] || c.GridUs[g+1] > hare.MaxExact {
+			return nil
+		}
+	}
+	rel := &hare.Relaxation{GridUs: c.GridUs, Prices: make([][]float64, len(m.Types))}
+	for k := range m.Types {
+		rel.Prices[k] = make([]float64, cells)
+		for _, p := range c.Prices {
+			if p.Type != m.Types[k] || len(p.Nanos) != cells {
+				continue
+			}
+			for g, x := range p.Nanos {
+				rel.Prices[k][g] = float64(max(0, x)) * 1e-9
+			}
+		}
 	}
 	return rel
 }

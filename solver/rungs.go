@@ -44,14 +44,6 @@ const (
 	firstSteps       = 50 // of prices of jobs, before the search
 )
 
-// rungs reports whether the solve climbs the ladder. The schedules of plain rules are not improved; a search that
-// charges for moves has a share of the work of its own; a time limit beside the work limit ends what its time
-// allows.
-func (s *solve) rungs() bool {
-	return s.opt.WorkLimit > 0 && s.opt.TimeLimit == 0 && s.searches() && !s.stability.chargesMoves() &&
-		!s.cfg.Ablation.Search
-}
-
 // climbRungs raises the bound and improves the incumbent within the work limit.
 func (s *solve) climbRungs(ctx context.Context, guide *hare.Relaxation) error {
 	n := float64(max(1, len(s.model.Jobs)))
@@ -159,14 +151,6 @@ func (s *solve) branchOrPrice(ctx context.Context, evaluations int64) {
 		s.limits.evaluations = evaluations
 		s.priceJobs(ctx)
 	}
-}
-
-// stopAt is the value at which the search has reached the gap, or 0.
-func (s *solve) stopAt() float64 {
-	if s.best.rel == nil || s.best.rel.Bound.Sign() <= 0 {
-		return 0
-	}
-	return s.best.rel.Bound.Float() * (1 + s.opt.Gap)
 }
 
 // lateBounds raises the bound by ascents on finer grids, each with twice the work of the one before for its linear
