@@ -8,10 +8,18 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// ascent climbs the dual by deflected, preconditioned supergradient steps of Polyak's
-// length towards a target a little above the best value. A step along a cell's price is
-// scaled by price over capacity, so that overload by the same share moves a price by the
-// same share.
+// The dual of the configuration LP is a concave function of the prices of GPU-time in the cells of a grid: each job
+// answers with its least cost, and the capacity is paid for (docs/inside/design.md, section 2). An evaluation yields
+// a supergradient, the load of each cell less its capacity, and no more, so that an ascent makes supergradient
+// steps. The direction is an average of supergradients (Camerini, Fratta and Maffioli, On improving relaxation
+// methods by modified gradient techniques, 1975), and the length that of Polyak (Minimization of unsmooth
+// functionals, 1969) towards a target a little above the best value, which moves nearer where no step gains (as in
+// Goffin and Kiwiel, Convergence of a simple subgradient level method, 1999). A step along a cell's price is scaled
+// by price over capacity, so that overload by the same share moves a price by the same share. The average of what
+// jobs do in the steps, with the weights of the direction, tends to a solution of the LP (Barahona and Anbil, The
+// volume algorithm, 2000): it orders the jobs.
+
+// ascent climbs the dual on one grid.
 type ascent struct {
 	ev    *evaluator
 	grid  []float64
