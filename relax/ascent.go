@@ -16,7 +16,7 @@ import (
 // functionals, 1969) towards a target a little above the best value, which moves nearer where no step gains (as in
 // Goffin and Kiwiel, Convergence of a simple subgradient level method, 1999). A step along a cell's price is scaled
 // by price over capacity, so that overload by the same share moves a price by the same share. The average of what
-// jobs do in the steps, with the weights of the direction, tends to a solution of the LP (Barahona and Anbil, The
+// jobs do in the steps, with the weights of the direction, approximates a solution of the LP (Barahona and Anbil, The
 // volume algorithm, 2000): it orders the jobs.
 
 // ascent climbs the dual on one grid.
