@@ -69,7 +69,7 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*explaindoc.Ans
 		return nil, err
 	}
 	if res.Schedule == nil {
-		return nil, ErrNoLanes
+		return nil, errNoLanes
 	}
 	value, ends, faults := verify.ScheduleValue(inst, res.Schedule)
 	if len(faults) > 0 {

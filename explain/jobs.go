@@ -41,7 +41,7 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]ex
 	case res.Value == nil:
 		return []explaindoc.ListedJob{}, nil
 	case len(res.Jobs) != len(inst.Jobs):
-		return nil, ErrNoLanes
+		return nil, errNoLanes
 	}
 	empty := newEmptyCluster(model.New(inst))
 	times := make(map[string]hare.JobResult, len(res.Jobs))

@@ -33,8 +33,8 @@ const (
 
 const outcomeScheduled = "scheduled"
 
-// ErrNoLanes says that a result does not hold its schedule.
-var ErrNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes",
+// errNoLanes says that a result does not hold its schedule.
+var errNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes",
 	Detail: "the result leaves the lanes of its schedule out: solve with detail lanes"}
 
 // ErrRemainder says that a result is a plan of what is left of an earlier one, and that the instance is not the

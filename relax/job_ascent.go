@@ -36,7 +36,7 @@ type jobAscent struct {
 	bound   float64             // the value at best
 	delta   float64             // how far the target lies above the bound, as a share of it
 	missed  bool                // whether a target was ever too far
-	report  func(bound float64) // is told bound in weight-seconds when it rises; nil where nobody asks
+	report  func(bound float64) // gets the bound in weight-seconds when it rises; may be nil
 }
 
 // jobCut is a stretch of a cell with so many GPUs of a type.

@@ -23,7 +23,7 @@ type JobPricesConfig struct {
 	Workers int
 	// Quit ends the exact evaluation of the bound, as in Config.
 	Quit <-chan struct{}
-	// Report is told the bound in floating point when it rises, in weight-seconds; it may be nil.
+	// Report gets the bound in floating point when it rises, in weight-seconds; it may be nil.
 	Report func(bound float64)
 	// Improved gets the relaxation on each grid but the last one, at the cost of an exact evaluation; it may be nil.
 	Improved func(*hare.Relaxation)

@@ -3,7 +3,7 @@
 // repaired (and as printed, for comparison), and the price bound, which is the
 // dual of the configuration LP (docs/inside/design.md, section 2).
 //
-// Its files are layers, told in README.md: a problem and what compiles it, the oracle that answers prices for one job,
+// Its files are layers, as README.md says: a problem and what compiles it, the oracle that answers prices for one job,
 // the evaluation over all jobs, the ascents in prices, and the bounds, of which Run picks one.
 package relax
 

@@ -188,10 +188,10 @@ func (s *solve) updateIncumbent(plan *greedy.Plan, err error) {
 
 // takeShown takes over the bound on the way that was found beside the search.
 func (s *solve) takeShown() {
-	if s.beside == nil {
+	if s.concurrent == nil {
 		return
 	}
-	if p := s.beside.shown.Load(); p != nil && !s.shown.atLeast(p.rel) {
+	if p := s.concurrent.shown.Load(); p != nil && !s.shown.atLeast(p.rel) {
 		s.shown = *p
 	}
 }
@@ -199,26 +199,26 @@ func (s *solve) takeShown() {
 // gapMargin is a share of the value: a bound in floating point may be above the exact one by so much.
 const gapMargin = 1e-5
 
-// gapReachedBeside reports whether the bound that is found beside the search reaches the gap that was asked for.
-func (s *solve) gapReachedBeside() bool {
-	if s.beside == nil {
+// gapReachedConcurrently reports whether the bound that is found beside the search reaches the gap that was asked for.
+func (s *solve) gapReachedConcurrently() bool {
+	if s.concurrent == nil {
 		return false
 	}
-	bound := math.Float64frombits(s.beside.bound.Load())
+	bound := math.Float64frombits(s.concurrent.bound.Load())
 	return bound > 0 && s.value.Float() <= bound*(1+s.opt.Gap-gapMargin)
 }
 
 // fillReplan reports what the plan of s moves, and composes the plan with what has run.
 // s must be finished.
 func (ss *stabilitySearch) fillReplan(s *solve) *hare.Replan {
-	report, m, p := *ss.rest.report, s.model, s.incumbent
+	report, m, p := *ss.remainder.report, s.model, s.incumbent
 	rep := &report
-	for i := range ss.rest.jobs {
-		j := &ss.rest.jobs[i]
+	for i := range ss.remainder.jobs {
+		j := &ss.remainder.jobs[i]
 		if j.added || m.Jobs[i].Rounds == 0 {
 			continue
 		}
-		id := ss.rest.inst.Jobs[i].ID
+		id := ss.remainder.inst.Jobs[i].ID
 		moved, all := movedTime(j.planned, taskRuns(m, i, p.Jobs[i], p.ShapesOf(i)))
 		rep.PlannedGPU = rep.PlannedGPU.Add(all)
 		rep.MovedGPU = rep.MovedGPU.Add(moved)
@@ -229,7 +229,7 @@ func (ss *stabilitySearch) fillReplan(s *solve) *hare.Replan {
 			rep.Kept = append(rep.Kept, id)
 			continue
 		}
-		to := hare.JobPlace{StartUs: s.res.Jobs[i].StartUs + ss.rest.at, EndUs: p.EndUs[i] + ss.rest.at}
+		to := hare.JobPlace{StartUs: s.res.Jobs[i].StartUs + ss.remainder.at, EndUs: p.EndUs[i] + ss.remainder.at}
 		for _, b := range p.Jobs[i] {
 			to.Types = append(to.Types, m.Types[m.Classes[b.Class].Type])
 		}
@@ -245,7 +245,7 @@ func (ss *stabilitySearch) fillReplan(s *solve) *hare.Replan {
 		}
 		rep.Moved = append(rep.Moved, hare.MovedJob{ID: id, From: j.from, To: to, GPU: moved, Why: why})
 	}
-	whole, err := ss.rest.compose(ss.whole, s.res.Schedule)
+	whole, err := ss.remainder.compose(ss.whole, s.res.Schedule)
 	if rep.Whole = whole; err != nil {
 		rep.WholeMissing = err.Error()
 	}

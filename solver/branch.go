@@ -22,8 +22,8 @@ func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
 	case s.grows():
 		s.improveAndGrow(ctx, guide)
 		return
-	case s.pricesBeside():
-		s.improveBesidePrices(ctx, guide)
+	case s.pricesConcurrently():
+		s.improveWhilePricing(ctx, guide)
 		return
 	default:
 		s.priceJobs(ctx)

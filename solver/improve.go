@@ -139,7 +139,7 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.I
 		s.clocked = true
 		cfg.JobSeconds = span / 1e9 / float64(max(1, len(s.model.Jobs)))
 		cfg.Elapsed = func() float64 {
-			if s.gapReachedBeside() {
+			if s.gapReachedConcurrently() {
 				return 1
 			}
 			return float64(time.Since(began)) / max(1, span)

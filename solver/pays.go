@@ -14,8 +14,8 @@ import (
 
 // A solve asks here, before and between its phases, which parts pay at all within its limits.
 
-// besidePays reports whether the search leaves a core to prices of jobs.
-func (s *solve) besidePays() bool {
+// concurrencyPays reports whether the search leaves a core to prices of jobs.
+func (s *solve) concurrencyPays() bool {
 	// The replicas of the stages of up to StagedJobs use all cores.
 	return s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 && s.cores() > 1 && len(s.model.Jobs) > greedy.StagedJobs
 }
@@ -70,7 +70,7 @@ func (s *solve) branches() bool {
 	}
 	jobs := len(s.model.Jobs)
 	least := rootSeconds
-	if s.besidePays() {
+	if s.concurrencyPays() {
 		least = sideSeconds
 	}
 	t := s.opt.TimeLimit.Seconds()
@@ -90,14 +90,14 @@ func (s *solve) pricesRelaxed() bool {
 	if t == 0 || s.opt.WorkLimit > 0 || !relax.WideRounds(s.model) {
 		return false
 	}
-	return jobs <= greedy.StagedJobs || jobs <= mixtureJobs && t >= rootSeconds*float64(jobs) && s.besidePays() &&
+	return jobs <= greedy.StagedJobs || jobs <= mixtureJobs && t >= rootSeconds*float64(jobs) && s.concurrencyPays() &&
 		greedy.AnnealsMixture(s.model)
 }
 
-// rungs reports whether the solve climbs the ladder. The schedules of plain rules are not improved; a search that
+// climbs reports whether the solve climbs the ladder. The schedules of plain rules are not improved; a search that
 // charges for moves has a share of the work of its own; a time limit beside the work limit ends what its time
 // allows.
-func (s *solve) rungs() bool {
+func (s *solve) climbs() bool {
 	return s.opt.WorkLimit > 0 && s.opt.TimeLimit == 0 && s.searches() && !s.stability.chargesMoves() &&
 		!s.cfg.Ablation.Search
 }

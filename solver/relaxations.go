@@ -47,7 +47,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 			s.cut = true
 		}
 	}
-	if s.pricesWanted() && !s.limits.unpriced && !s.rungs() {
+	if s.pricesWanted() && !s.limits.unpriced && !s.climbs() {
 		guide = s.priceAndPlan(ctx, guide, warmStart(s.model, s.cfg.WarmPrices))
 	}
 	return guide, s.fault
@@ -163,7 +163,7 @@ func (s *solve) price(ctx context.Context, as ascent) *hare.Relaxation {
 // the bound. In a quarter of a short limit they do so only for few jobs.
 func (s *solve) planBounds(plan *hare.Relaxation) bool {
 	return plan != nil && plan.Certified && s.branches() && !s.grows() &&
-		(s.besidePays() || len(s.model.Jobs) <= greedy.StagedJobs)
+		(s.concurrencyPays() || len(s.model.Jobs) <= greedy.StagedJobs)
 }
 
 // warmStart reads the prices of a certificate for the types of m; types without prices

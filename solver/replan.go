@@ -50,7 +50,7 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 		if old == nil {
 			old = greedy.FromSchedule(s.model, &hare.Schedule{}) // nothing of the plan can stay
 		}
-		s.stability = &stabilitySearch{rest: r, whole: whole, previous: old, price: float64(req.StabilityMicro)}
+		s.stability = &stabilitySearch{remainder: r, whole: whole, previous: old, price: float64(req.StabilityMicro)}
 		// If a job has no place beside the rest, there is no plan to keep.
 		work, cancel := s.context(keptShare)
 		keep, err := greedy.Complete(work, s.model, old)
@@ -161,7 +161,7 @@ func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Insta
 	}
 	if _, _, faults := verify.ScheduleValue(before, sched); len(faults) > 0 {
 		return nil, nil, &hare.InvalidError{Pointer: field, Code: "refused",
-			Detail: "it is no schedule of the instance at " + at + ": " + faults[0].String()}
+			Detail: "it is not a schedule of the instance at " + at + ": " + faults[0].String()}
 	}
 	return before, sched, nil
 }
@@ -189,7 +189,7 @@ var moveCostShares = [...]float64{0.1, 0.3, 1}
 
 // moveCost returns the price of job i's moves at blocks in these shapes, in 1e-12 weight-seconds.
 func (ss *stabilitySearch) moveCost(m *model.Model, i int, blocks []greedy.Block, shapes greedy.JobShapes) float64 {
-	j := &ss.rest.jobs[i]
+	j := &ss.remainder.jobs[i]
 	if j.why != "" || len(j.planned) == 0 ||
 		ss.previous.ShapesOf(i) == shapes && slices.Equal(blocks, ss.previous.Jobs[i]) {
 		return 0

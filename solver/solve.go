@@ -108,23 +108,23 @@ type solve struct {
 	restarts int64
 	res      *hare.Result
 
-	limits    limits
-	incumbent *greedy.Plan
-	value     hare.Amount
-	best      proven           // the best bound
-	priced    *hare.Relaxation // the best certified bound by prices; nil without one
-	shown     proven           // the best bound on the way
-	fault     error            // a bound could not be proved, which is a defect
-	cut       bool             // the clock or the caller ended some work
-	clocked   bool             // the clock, the number of cores or a failing LP engine influenced some work
-	lastEvent time.Time
-	listTime  time.Duration   // the time that the first list schedule of a large instance took
-	shownAt   time.Time       // when a bound on the way was shown
-	proofTime time.Duration   // the time that its proof took
-	quit      context.Context // ends when the caller cancels
-	phase     string
-	treeNodes int           // of branch and bound
-	beside    *besidePrices // nil but while prices are found beside the search
+	limits     limits
+	incumbent  *greedy.Plan
+	value      hare.Amount
+	best       proven           // the best bound
+	priced     *hare.Relaxation // the best certified bound by prices; nil without one
+	shown      proven           // the best bound on the way
+	fault      error            // a bound could not be proved, which is a defect
+	cut        bool             // the clock or the caller ended some work
+	clocked    bool             // the clock, the number of cores or a failing LP engine influenced some work
+	lastEvent  time.Time
+	listTime   time.Duration   // the time that the first list schedule of a large instance took
+	shownAt    time.Time       // when a bound on the way was shown
+	proofTime  time.Duration   // the time that its proof took
+	quit       context.Context // ends when the caller cancels
+	phase      string
+	treeNodes  int               // of branch and bound
+	concurrent *concurrentPrices // nil but while prices are found beside the search
 
 	start     *greedy.Plan     // the caller's schedule; nil without one
 	method    *Method          // makes the plan in place of the search; nil for the search
@@ -190,19 +190,19 @@ func (s *solve) cancelled() bool {
 	return s.parent.Err() != nil && !errors.Is(s.parent.Err(), context.DeadlineExceeded)
 }
 
-// besidePrices is what is found beside the search.
-type besidePrices struct {
+// concurrentPrices is what is found beside the search.
+type concurrentPrices struct {
 	bound atomic.Uint64          // in floating point, in weight-seconds; 0 without one
 	shown atomic.Pointer[proven] // a bound on the way
 }
 
 // stabilitySearch chooses between plans by the sum of value and cost of moves.
 type stabilitySearch struct {
-	rest     *rest
-	whole    *hare.Instance
-	previous *greedy.Plan // the blocks of the previous plan, of jobs that can stay
-	kept     *greedy.Plan // previous with the other jobs beside them; nil if they have no place
-	price    float64      // stability, in 1e-12 weight-seconds per GPU-µs
+	remainder *remainder
+	whole     *hare.Instance
+	previous  *greedy.Plan // the blocks of the previous plan, of jobs that can stay
+	kept      *greedy.Plan // previous with the other jobs beside them; nil if they have no place
+	price     float64      // stability, in 1e-12 weight-seconds per GPU-µs
 }
 
 // chargesMoves reports whether moves have a price.

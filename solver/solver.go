@@ -4,7 +4,8 @@
 //
 // Its files are layers: a solve as data (solve), what it may spend and what pays (limits, pays, charges), the answer
 // with its proof and report (answer, proof, metrics, report), the parts of a solve (relaxations, improve, plans,
-// beside, branch, rungs, method), what is left of an earlier plan (rest*, moved), and on top Solve and Replan.
+// concurrent_prices, branch, budget_ladder, method), what is left of an earlier plan (remainder*, moved), and on top
+// Solve and Replan.
 package solver
 
 import (
@@ -178,8 +179,8 @@ func (s *solve) run() (*hare.Result, error) {
 	if s.method == nil {
 		s.assign(work, guide)
 	}
-	if s.rungs() && s.incumbent != nil {
-		if err := s.climbRungs(work, guide); err != nil {
+	if s.climbs() && s.incumbent != nil {
+		if err := s.climbLadder(work, guide); err != nil {
 			return nil, err
 		}
 	}
@@ -194,7 +195,7 @@ func (s *solve) run() (*hare.Result, error) {
 				"windows or split the jobs"})
 		return s.finish()
 	}
-	if s.rungs() {
+	if s.climbs() {
 		// The search has gone with the prices.
 	} else if s.stability.chargesMoves() {
 		whole := s.limits.reserve

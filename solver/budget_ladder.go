@@ -44,8 +44,8 @@ const (
 	firstSteps       = 50 // of prices of jobs, before the search
 )
 
-// climbRungs raises the bound and improves the incumbent within the work limit.
-func (s *solve) climbRungs(ctx context.Context, guide *hare.Relaxation) error {
+// climbLadder raises the bound and improves the incumbent within the work limit.
+func (s *solve) climbLadder(ctx context.Context, guide *hare.Relaxation) error {
 	n := float64(max(1, len(s.model.Jobs)))
 	left := float64(s.opt.WorkLimit)
 	if !s.pricesWanted() {

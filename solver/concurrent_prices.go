@@ -18,38 +18,38 @@ const (
 	shownLeast   = 10 * time.Second // shorter limits do not pay for bounds on the way
 )
 
-// pricesBeside reports whether prices of jobs are found beside the search.
-func (s *solve) pricesBeside() bool {
-	return s.besidePays() && s.incumbent != nil && !s.gapReached() && s.priced != nil &&
+// pricesConcurrently reports whether prices of jobs are found beside the search.
+func (s *solve) pricesConcurrently() bool {
+	return s.concurrencyPays() && s.incumbent != nil && !s.gapReached() && s.priced != nil &&
 		len(s.priced.Certificate.Pools) == 0
 }
 
-// improveBesidePrices improves the incumbent while other cores raise the bound by prices of jobs.
-func (s *solve) improveBesidePrices(ctx context.Context, guide *hare.Relaxation) {
+// improveWhilePricing improves the incumbent while other cores raise the bound by prices of jobs.
+func (s *solve) improveWhilePricing(ctx context.Context, guide *hare.Relaxation) {
 	left := s.timeLeft().Seconds()
 	exact := min(exactShare*left, exactSeconds*float64(len(s.model.Jobs)))
 	part, cancel := context.WithTimeout(ctx, time.Duration((left-exact)*float64(time.Second)))
 	defer cancel()
 	chains := min(greedy.AnnealingChains, s.cores()-1)
 	s.limits.workers, s.limits.chains = chains, chains
-	bp, from, target := &besidePrices{}, s.priced, s.value.Float()
-	s.beside = bp
+	bp, from, target := &concurrentPrices{}, s.priced, s.value.Float()
+	s.concurrent = bp
 	found := make(chan proven, 1)
-	go func() { found <- s.priceJobsBeside(part, bp, from, target, s.cores()-chains) }()
+	go func() { found <- s.priceJobsConcurrently(part, bp, from, target, s.cores()-chains) }()
 	s.improve(ctx, guide)
 	s.cut = s.cut || part.Err() != nil
 	cancel() // the search may have reached the gap
 	end := <-found
 	s.takeShown()
-	s.limits.workers, s.limits.chains, s.beside = s.cfg.Workers, 0, nil
+	s.limits.workers, s.limits.chains, s.concurrent = s.cfg.Workers, 0, nil
 	if end.proof != nil && !s.best.atLeast(end.rel) {
 		s.best = end
 	}
 }
 
-// priceJobsBeside finds prices of jobs and proves their bound; the answer has no proof where none was found. It runs
-// beside the solving goroutine, and reads only what the solving goroutine does not change.
-func (s *solve) priceJobsBeside(ctx context.Context, bp *besidePrices, from *hare.Relaxation, target float64,
+// priceJobsConcurrently finds prices of jobs and proves their bound; the answer has no proof where none was found. It
+// runs beside the solving goroutine, and reads only what the solving goroutine does not change.
+func (s *solve) priceJobsConcurrently(ctx context.Context, bp *concurrentPrices, from *hare.Relaxation, target float64,
 	workers int) proven {
 	prove := func(rel *hare.Relaxation) proven {
 		if rel == nil {
