@@ -88,9 +88,7 @@ func (s *solve) limitRung(effort float64, cells int, work float64) {
 	l := &s.limits
 	l.boundEffort, l.planEffort, l.cells, l.planCells = effort, planShare*effort, cells, min(cells, 96)
 	l.stepWork = stepFactor * stepWorkPerUnit * work
-	if l.maxLPs = int(work / workPerLP); l.maxLPs == 0 {
-		l.maxLPs = -1
-	}
+	l.maxLPs = lpsFor(work)
 }
 
 // searchOn improves the incumbent, and returns the work.

@@ -1,6 +1,8 @@
 package solver
 
 import (
+	"cmp"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
 )
@@ -81,6 +83,10 @@ const (
 	samePlanRest    = 0.05 // and the least, since no effort at all means the usual one to relax.Config
 )
 
+// lpsFor returns how many linear programs a work pays for, as relax.Config has it: −1 means none.
+func lpsFor(work float64) int { return cmp.Or(int(work/workPerLP), -1) }
+
+// setLimits sets the limits from the size of the instance and the options.
 func (s *solve) setLimits() {
 	n := float64(max(1, len(s.model.Jobs)))
 	tasks := float64(greedy.Entries(s.model))
@@ -108,34 +114,7 @@ func (s *solve) setLimits() {
 		}
 	}
 	if s.opt.TimeLimit > 0 {
-		last := tasks*taskSeconds*(1+4*min(1, tasks/2e6)) + n*jobSeconds + 0.005
-		l.reserve = min(0.8, 0.01+last/s.opt.TimeLimit.Seconds())
-		if usable := (1 - l.reserve) * s.opt.TimeLimit.Seconds(); usable < n*secondsForPlan {
-			l.boundShare, l.planShare = 0.7, 0.7
-		}
-		cores := s.cores()
-		step := n * stepSeconds / float64(cores) / s.opt.TimeLimit.Seconds()
-		l.minGain = minGainShare * 100 * step
-		l.cells *= 4 // finer grids, as far as they pay
-		if relaxed && !l.large {
-			l.planCells *= 2 // prices of gang and rigid jobs guide no better on finer grids
-		}
-		l.boundEffort = min(maxEffort, max(minEffort, timedShare/(fullSteps*step)))
-		same, most := samePlanEffort, samePlanShare/(fullSteps*step) // most is the effort that the share allows
-		if relaxed {
-			same = min(samePlanRelaxed, max(same, samePlanJobs/n))
-		}
-		if l.samePlan = !l.large && same <= most; l.samePlan {
-			l.planEffort, l.planShare, l.boundShare = same, l.boundShare, l.planShare
-			l.restEffort = min(samePlanBound, max(samePlanRest, most-same))
-		} else {
-			l.planEffort = l.boundEffort
-		}
-		l.boundShare *= 1 - l.reserve
-		l.planShare *= 1 - l.reserve
-		if l.large && s.model.Placed {
-			l.leaveToProof(s.proofWork()/float64(cores)/s.opt.TimeLimit.Seconds(), 3*step)
-		}
+		s.limitTime(&l, tasks, relaxed)
 	}
 	if w := s.cfg.Ablation; w != (Ablation{}) {
 		if w.Steps {
@@ -157,9 +136,7 @@ func (s *solve) setLimits() {
 	}
 	if s.opt.WorkLimit > 0 {
 		l.stepWork = stepWorkPerUnit * work
-		if l.maxLPs = int(work / workPerLP); l.maxLPs == 0 {
-			l.maxLPs = -1
-		}
+		l.maxLPs = lpsFor(work)
 	}
 	ascents := fullCalls * n * workPerCall * (l.boundEffort + l.planEffort)
 	if l.unpriced || s.opt.WorkLimit > 0 && work < minCalls*n*workPerCall {
@@ -190,6 +167,39 @@ func (s *solve) setLimits() {
 		l.moves = 1 << 50
 	}
 	s.limits = l
+}
+
+// limitTime divides a time limit among the ascents, the search and the end of the solve.
+func (s *solve) limitTime(l *limits, tasks float64, relaxed bool) {
+	n := float64(max(1, len(s.model.Jobs)))
+	last := tasks*taskSeconds*(1+4*min(1, tasks/2e6)) + n*jobSeconds + 0.005
+	l.reserve = min(0.8, 0.01+last/s.opt.TimeLimit.Seconds())
+	if usable := (1 - l.reserve) * s.opt.TimeLimit.Seconds(); usable < n*secondsForPlan {
+		l.boundShare, l.planShare = 0.7, 0.7
+	}
+	cores := s.cores()
+	step := n * stepSeconds / float64(cores) / s.opt.TimeLimit.Seconds()
+	l.minGain = minGainShare * 100 * step
+	l.cells *= 4 // finer grids, as far as they pay
+	if relaxed && !l.large {
+		l.planCells *= 2 // prices of gang and rigid jobs guide no better on finer grids
+	}
+	l.boundEffort = min(maxEffort, max(minEffort, timedShare/(fullSteps*step)))
+	same, most := samePlanEffort, samePlanShare/(fullSteps*step) // most is the effort that the share allows
+	if relaxed {
+		same = min(samePlanRelaxed, max(same, samePlanJobs/n))
+	}
+	if l.samePlan = !l.large && same <= most; l.samePlan {
+		l.planEffort, l.planShare, l.boundShare = same, l.boundShare, l.planShare
+		l.restEffort = min(samePlanBound, max(samePlanRest, most-same))
+	} else {
+		l.planEffort = l.boundEffort
+	}
+	l.boundShare *= 1 - l.reserve
+	l.planShare *= 1 - l.reserve
+	if l.large && s.model.Placed {
+		l.leaveToProof(s.proofWork()/float64(cores)/s.opt.TimeLimit.Seconds(), 3*step)
+	}
 }
 
 // proofWork estimates the time of one core in which a bound by prices is computed exactly and proved.

@@ -118,9 +118,7 @@ func bound(ctx context.Context, inst *hare.Instance, rc relax.Config, cfg Config
 	rc.LP, rc.Workers, rc.Steps = cfg.LP, cfg.Workers, 2
 	if work := float64(cfg.BoundWork); work > 0 {
 		rc.StepWork = stepWorkPerUnit * work
-		if rc.MaxLPs = int(work / workPerLP); rc.MaxLPs == 0 {
-			rc.MaxLPs = -1
-		}
+		rc.MaxLPs = lpsFor(work)
 		if ascent := fullCalls * workPerCall * float64(len(inst.Jobs)); ascent > work {
 			rc.Effort = work / ascent
 		}
