@@ -240,13 +240,11 @@ func (s *sweep) addSite(st *site) {
 	slices.Sort(at)
 	at = slices.Compact(at)
 	here.sort()
-	was, now := siteRoom{lasting: make([]int64, len(s.thresholds))}, siteRoom{lasting: make([]int64, len(s.thresholds))}
+	was := siteRoom{lasting: make([]int64, len(s.thresholds))}
 	for _, t := range at {
 		if here.from <= t && t < here.to {
 			here.apply(t)
-			st.roomAt(t, s.thresholds, &now)
-			s.addRoom(t, st.node, &was, &now)
-			was, now = now, was
+			s.addRoom(t, st, &was)
 		}
 	}
 }
@@ -271,37 +269,29 @@ func (s *sweep) addGPU(g int, of *siteGPUs, here *changes) {
 	})
 }
 
-// roomAt writes the tasks that find room at t.
-func (st *site) roomAt(t int64, thresholds []threshold, r *siteRoom) {
-	cpus, memory := st.cpus.tasks(t, t+1), st.memory.tasks(t, t+1)
-	r.onGPUs = st.tasks(func(k *siteGPUs) int64 { return k.free })
-	r.withCPUs = max(0, min(r.onGPUs, cpus))
-	r.withMemory = max(0, min(r.onGPUs, cpus, memory))
-	r.ready = max(0, min(st.tasks(func(k *siteGPUs) int64 { return k.ready }), cpus, memory))
-	for i, d := range thresholds {
-		gpus := st.tasks(func(k *siteGPUs) int64 { return k.lasting[i] })
-		r.lasting[i] = max(0, min(gpus, st.cpus.tasks(t, t+d.us), st.memory.tasks(t, t+d.us)))
-	}
-}
-
-// addRoom adds the changes from was to now of the room on a node.
-func (s *sweep) addRoom(t int64, node int, was, now *siteRoom) {
-	move := func(r *room, was, now int64) {
-		if was == now {
+// addRoom adds the changes of the room on a site at t, and writes the room that is there now to was.
+func (s *sweep) addRoom(t int64, st *site, was *siteRoom) {
+	set := func(r *room, was *int64, now int64) {
+		if now = max(0, now); now == *was {
 			return
 		}
 		domain := 0
 		if r.level != noLevel {
-			domain = s.model.Levels.Domain(r.level, node)
+			domain = s.model.Levels.Domain(r.level, st.node)
 		}
-		s.changes.list = append(s.changes.list, change{t, now - was, &r.tasks[domain]})
+		s.changes.list = append(s.changes.list, change{t, now - *was, &r.tasks[domain]})
+		*was = now
 	}
-	move(&s.now.onGPUs, was.onGPUs, now.onGPUs)
-	move(&s.now.withCPUs, was.withCPUs, now.withCPUs)
-	move(&s.now.withMemory, was.withMemory, now.withMemory)
-	move(&s.now.ready, was.ready, now.ready)
-	for i := range now.lasting {
-		move(&s.now.lasting[i], was.lasting[i], now.lasting[i])
+	cpus, memory := st.cpus.tasks(t, t+1), st.memory.tasks(t, t+1)
+	gpus := st.tasks(func(k *siteGPUs) int64 { return k.free })
+	set(&s.now.onGPUs, &was.onGPUs, gpus)
+	set(&s.now.withCPUs, &was.withCPUs, min(gpus, cpus))
+	set(&s.now.withMemory, &was.withMemory, min(gpus, cpus, memory))
+	ready := st.tasks(func(k *siteGPUs) int64 { return k.ready })
+	set(&s.now.ready, &was.ready, min(ready, cpus, memory))
+	for i, d := range s.thresholds {
+		gpus := st.tasks(func(k *siteGPUs) int64 { return k.lasting[i] })
+		set(&s.now.lasting[i], &was.lasting[i], min(gpus, st.cpus.tasks(t, t+d.us), st.memory.tasks(t, t+d.us)))
 	}
 }
 
