@@ -224,16 +224,6 @@ func (s *changeSearch) types() []string {
 	return own[:min(len(own), maxGPUTypes)]
 }
 
-// runsOn reports whether some shape of the job has a profile for a type.
-func runsOn(j *hare.Job, kind string) bool {
-	for i := range j.ShapeCount() {
-		if slices.ContainsFunc(j.Shape(i).On, func(p hare.Profile) bool { return p.Type == kind }) {
-			return true
-		}
-	}
-	return false
-}
-
 // addGPU tries one more GPU of a type, on a node of its own that is always in
 // service.
 func (s *changeSearch) addGPU(kind string) {
@@ -254,16 +244,6 @@ func (s *changeSearch) addGPU(kind string) {
 	does, err := s.try(&c, inst, true)
 	c.Does, c.Finished = does, err == nil
 	s.out.Changes = append(s.out.Changes, c)
-}
-
-// countOf returns how many GPUs of a type a node has.
-func countOf(n *hare.Node, kind string) int {
-	for _, g := range n.GPUs {
-		if g.Type == kind {
-			return g.Count
-		}
-	}
-	return 0
 }
 
 // likeNode returns a copy of the node with the most GPUs of a type, first of those that the

@@ -1,70 +1,25 @@
+// Package explain says why a job of a schedule starts and ends when it does,
+// what its GPUs cost at the certificate's prices, and which change would let it
+// end earlier.
+//
+// Its files are layers: what is asked (request, instance), a schedule as one job sees it (view, free), the causes of
+// its waits (causes, holders, waits), its time and its prices (times, price, timeline), and on top the answers:
+// Explain, Search, ListJobs and PricesOf.
 package explain
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/model"
-	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
-	"github.com/hare-sched/hare/wire"
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // DefaultTime is the time limit of the search for changes where the caller sets
 // none.
 const DefaultTime = 10 * time.Second
-
-// SolveFunc solves one instance, as Service.Solve and solver.Solve do.
-type SolveFunc func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error)
-
-// Request says what to explain.
-type Request struct {
-	Job string
-	// ByUs asks for changes with which the job ends by this time, EarlierUs for
-	// changes with which the job ends earlier by this many microseconds. Zero asks
-	// for no changes; at most one of the two may be set.
-	ByUs, EarlierUs int64
-	// Recheck solves the unchanged instance again too. It is for results that
-	// another version or other settings may have produced.
-	Recheck bool
-}
-
-// NoJobError says that an instance has no such job.
-type NoJobError struct {
-	Job   string
-	Known []string // the ids of the instance's jobs
-}
-
-func (e *NoJobError) Error() string {
-	text := fmt.Sprintf("there is no job %.80q", e.Job)
-	switch guess := hare.Guess(e.Job, e.Known); {
-	case guess != "":
-		text += guess
-	case len(e.Known) > 0:
-		text += "; the jobs are " + hare.Names(e.Known, 5)
-	}
-	return text
-}
-
-// aboutSchedule and aboutSolves are the values of Answer.About: they say which
-// plans the answer describes.
-const (
-	aboutSchedule = "this result's schedule and certificate; every time is one of that schedule"
-	aboutSolves   = aboutSchedule + "; changes are what Hare answers to the changed instance with the same options, " +
-		"seed and work limit: not what the best possible plan would do"
-)
-
-// ErrNoLanes says that a result does not hold its schedule.
-var ErrNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes",
-	Detail: "the result leaves the lanes of its schedule out: solve with detail lanes"}
-
-// ErrRemainder says that a result is a plan of what is left of an earlier one, and that the instance is not the
-// remainder that the result schedules.
-var ErrRemainder = &hare.InvalidError{Pointer: "/instance", Code: "wrong_instance",
-	Detail: "the result is a plan for the rest of an earlier one: give its replan.instance as the instance"}
 
 // Explain explains one job of a result for an instance. Explain calls Static, and
 // then Search where the request asks for changes. The solves aside, Explain is
@@ -76,24 +31,6 @@ func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req Req
 		Search(ctx, a, inst, res, req, solve)
 	}
 	return a, err
-}
-
-const outcomeScheduled = "scheduled"
-
-// knownRules are the kinds of rules by which explanations go.
-const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
-	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleDurations | hare.RuleSwitch |
-	hare.RuleShapes
-
-// withObjective returns the instance with the objective of its result, which the caller may
-// have named in the options, or the error for rules by which explanations do not go, or
-// ErrRemainder.
-func withObjective(inst *hare.Instance, res *hare.Result) (*hare.Instance, error) {
-	inst = solver.WithObjective(inst, res.Objective)
-	if res.Replan != nil && res.InstanceSHA256 != wire.SHA256(inst) {
-		return nil, ErrRemainder
-	}
-	return inst, inst.RefuseRules("explain", knownRules)
 }
 
 // Static is the part of Explain that solves nothing: Static reads the schedule and
@@ -132,12 +69,12 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*explaindoc.Ans
 		return nil, err
 	}
 	if res.Schedule == nil {
-		return nil, ErrNoLanes
+		return nil, errNoLanes
 	}
 	value, ends, faults := verify.ScheduleValue(inst, res.Schedule)
 	if len(faults) > 0 {
 		return nil, &hare.InvalidError{Pointer: "/schedule", Code: "invalid_schedule",
-			Detail: "this is no schedule of the instance: " + faults[0].String()}
+			Detail: "this is not a schedule of the instance: " + faults[0].String()}
 	}
 	v := newLaneView(withoutRunning(inst, res.Schedule))
 	v.ends = ends
@@ -155,25 +92,4 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*explaindoc.Ans
 	p.explain(a, runs, gap)
 	a.Timeline = v.timeline(at, runs, p)
 	return a, nil
-}
-
-// jobAt finds a job by its id.
-func jobAt(inst *hare.Instance, id string) (int, error) {
-	for i := range inst.Jobs {
-		if inst.Jobs[i].ID == id {
-			return i, nil
-		}
-	}
-	e := &NoJobError{Job: id, Known: make([]string, len(inst.Jobs))}
-	for i := range inst.Jobs {
-		e.Known[i] = inst.Jobs[i].ID
-	}
-	return 0, e
-}
-
-// withJobs returns inst with these jobs in place of its own.
-func withJobs(inst *hare.Instance, jobs ...hare.Job) *hare.Instance {
-	other := *inst
-	other.Jobs = jobs
-	return &other
 }

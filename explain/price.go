@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"errors"
-	"math"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -37,7 +36,7 @@ func newJobPrices(inst *hare.Instance, v *laneView, job int, c *hare.Certificate
 	case errors.Is(err, verify.ErrNoCharges):
 		p.none = []string{"the certificate of this result has no prices, and so this explanation has none"}
 		if inst.Objective == hare.ObjectiveMakespan {
-			p.none = []string{"a makespan is no sum over jobs, and so this explanation has no prices"}
+			p.none = []string{"a makespan is not a sum over jobs, and so this explanation has no prices"}
 		}
 		return p, nil
 	case err != nil:
@@ -220,52 +219,9 @@ func (jp *jobPrices) has(kind string, job *hare.Job) bool {
 	})
 }
 
-// inPlace returns a job that may use only the nodes of a place, or false if it may use none of these.
-func inPlace(job hare.Job, place hare.Label) (hare.Job, bool) {
-	only := hare.LabelValues{Label: place.Name, Values: []string{place.Value}}
-	job.Only = slices.Clone(job.Only)
-	at, found := slices.BinarySearchFunc(job.Only, place.Name, func(lv hare.LabelValues, name string) int {
-		return cmp.Compare(lv.Label, name)
-	})
-	if !found {
-		job.Only = slices.Insert(job.Only, at, only)
-		return job, true
-	}
-	ok := slices.Contains(job.Only[at].Values, place.Value)
-	job.Only[at] = only
-	return job, ok
-}
-
-// kindsOf returns the types of all shapes of a job.
-func kindsOf(job *hare.Job) (kinds []string) {
-	for i := range job.ShapeCount() {
-		for _, p := range job.Shape(i).On {
-			if !slices.Contains(kinds, p.Type) {
-				kinds = append(kinds, p.Type)
-			}
-		}
-	}
-	return kinds
-}
-
-// onType returns a job with its profiles on one type alone.
-func onType(job *hare.Job, kind string) hare.Job {
-	other := func(p hare.Profile) bool { return p.Type != kind }
-	one := *job
-	one.On = slices.DeleteFunc(slices.Clone(job.On), other)
-	one.Shapes = slices.Clone(job.Shapes)
-	for i := range one.Shapes {
-		one.Shapes[i].On = slices.DeleteFunc(slices.Clone(one.Shapes[i].On), other)
-	}
-	return one
-}
-
 func boolToInt(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
-
-// sixDecimals keeps six decimals of a figure for people.
-func sixDecimals(x float64) float64 { return math.Round(x*1e6) / 1e6 }

@@ -17,8 +17,8 @@ import (
 // ErrNoPrices says that a result's bound is not made of prices.
 var ErrNoPrices = errors.New("explain: the bound of this solve is not made of prices")
 
-// PricesMeaning goes with prices wherever they are shown.
-const PricesMeaning = "bound_fall is an upper limit on how far the bound, not the value, can fall with one more GPU " +
+// pricesMeaning goes with prices wherever they are shown.
+const pricesMeaning = "bound_fall is an upper limit on how far the bound, not the value, can fall with one more GPU " +
 	"of the type that is always in service. It is not what the GPU is worth: a what-if tells more."
 
 // HasPrices says that the bound of a result is made of prices.
@@ -46,7 +46,7 @@ func PricesOf(ctx context.Context, inst *hare.Instance, res *hare.Result) (*expl
 	if err != nil {
 		return nil, err
 	}
-	out := &explaindoc.Prices{InstanceSHA256: wire.SHA256(inst), Bound: res.Bound, Meaning: PricesMeaning}
+	out := &explaindoc.Prices{InstanceSHA256: wire.SHA256(inst), Bound: res.Bound, Meaning: pricesMeaning}
 	for _, t := range c.GridUs {
 		out.GridS = append(out.GridS, hare.Seconds(t))
 	}

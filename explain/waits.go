@@ -10,12 +10,87 @@ import (
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
+// The cause of a wait comes from one sweep over time. What a round finds, counted in GPUs of the cluster and in tasks
+// that have room on a node, changes where windows and entries begin and end. Between two changes nothing changes, and
+// the wait has one cause: the first of the counts, in the order of the fields of counts, that is less than the round
+// needs. Where nodes do not matter, the sweep takes the cluster for one node that limits nothing.
+
+// counts are what a round of a job finds at one time on the types of a pool.
+type counts struct {
+	// GPUs of nodes that the job may use: in service, not busy, not reserved for others, and held by no other job.
+	service, usable, open, free int64
+	// Tasks that find room on nodes: by free GPUs, by free CPUs too, by free memory too, and after their setups.
+	onGPUs, withCPUs, withMemory, ready room
+	lasting                             []room // by threshold: tasks that find room after their setups for so long
+}
+
+// room counts the tasks that find room, by domain of the level that a round may not leave.
+type room struct {
+	level int // noLevel where all nodes are one domain
+	tasks []int64
+}
+
+// most is the room of the domain with the most of it.
+func (r *room) most() int64 { return slices.Max(r.tasks) }
+
+// siteRoom is what one site adds to the rooms of counts.
+type siteRoom struct {
+	onGPUs, withCPUs, withMemory, ready int64
+	lasting                             []int64
+}
+
+// changes are changes of counts between two times.
+type changes struct {
+	from, to int64
+	list     []change
+}
+
+// change says that a count changes at a time. A change without a count marks a time at which a quota leaves more or
+// less.
+type change struct {
+	at, by int64
+	count  *int64
+}
+
+// during lets a count be one more from a until b.
+func (cs *changes) during(count *int64, a, b int64) {
+	if a, b = max(a, cs.from), min(b, cs.to); a < b {
+		cs.list = append(cs.list, change{a, 1, count}, change{b, -1, count})
+	}
+}
+
+func (cs *changes) sort() {
+	slices.SortFunc(cs.list, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+}
+
+// apply makes the changes until t, which are sorted, and removes them from the list.
+func (cs *changes) apply(t int64) {
+	for len(cs.list) > 0 && cs.list[0].at <= t {
+		if c := cs.list[0]; c.count != nil {
+			*c.count += c.by
+		}
+		cs.list = cs.list[1:]
+	}
+}
+
+// sweep finds the causes of a wait for a pool.
+type sweep struct {
+	*laneView
+	job        int
+	pool       *waitPool
+	changes    changes
+	thresholds []threshold
+	longest    int64 // the last threshold
+	now        counts
+	quotas     []quotaLoad
+}
+
 // waits says what a round of a job waits for that could start at from and starts
 // at to. waits is O(n log n) for n GPUs and entries between from and to.
 func (v *laneView) waits(job int, from, to int64) []explaindoc.Wait {
 	var all []explaindoc.Wait
 	for _, p := range v.pools(job) {
-		all = append(all, v.waitsFor(job, &p, from, to)...)
+		all = append(all, v.newSweep(job, &p, from, to).waits()...)
 	}
 	if v.model.Placed {
 		all = append(all, v.neverWaits(job, from, to)...)
@@ -24,128 +99,266 @@ func (v *laneView) waits(job int, from, to int64) []explaindoc.Wait {
 	return all
 }
 
-// levelChange says that one of the counts changes at a time.
-type levelChange struct {
-	at    int64
-	level int // the count: countService to countReady, or countLong + the index of a threshold
-	by    int64
+// newSweep collects the changes between from and to.
+func (v *laneView) newSweep(job int, p *waitPool, from, to int64) *sweep {
+	s := &sweep{laneView: v, job: job, pool: p, changes: changes{from: from, to: to}, thresholds: v.thresholds(job, p)}
+	s.longest = s.thresholds[len(s.thresholds)-1].us
+	level := noLevel
+	if v.byLevels(job) {
+		level = v.model.Jobs[job].Within
+	}
+	for _, r := range []*room{&s.now.onGPUs, &s.now.withCPUs, &s.now.withMemory, &s.now.ready} {
+		*r = v.newRoom(level)
+	}
+	for _, t := range s.thresholds {
+		s.now.lasting = append(s.now.lasting, v.newRoom(t.level))
+	}
+	if !v.model.Placed {
+		s.addSite(&site{job: &v.model.Jobs[job], end: len(v.model.GPUs)})
+	}
+	for n := range v.model.Nodes {
+		if v.mayUse(job, n) {
+			s.addSite(s.siteOf(n))
+		}
+	}
+	s.quotas = v.quotaLoads(job, p, from, to+s.longest)
+	for i := range s.quotas {
+		for _, t := range s.quotas[i].held.at { // the cause may change here, and where a block begins that lasts until here
+			s.changes.list = append(s.changes.list, change{at: t})
+			for _, d := range s.thresholds {
+				s.changes.list = append(s.changes.list, change{at: t - d.us + 1})
+			}
+		}
+	}
+	s.changes.sort()
+	return s
 }
 
-const (
-	countService = iota
-	countUsable
-	countOpen
-	countFree
-	countReady // GPUs that are free, and on which a setup for the job could be over
-	countLong
-)
-
-// interval is a half-open interval of time, in microseconds.
-type interval struct{ from, to int64 }
-
-// waitsFor is waits for one pool. The counts of the pool's GPUs change at the ends
-// of windows and entries; between two changes the wait has one cause.
-func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explaindoc.Wait {
-	// A gang that mixes types holds all GPUs until its slowest task ends. The times
-	// that the types need are thresholds: GPUs of all types that need no more than a
-	// threshold can be used together.
-	var thresholds []int64
-	for _, d := range p.each {
-		thresholds = append(thresholds, d)
+func (v *laneView) newRoom(level int) room {
+	if level == noLevel {
+		return room{level, make([]int64, 1)}
 	}
-	slices.Sort(thresholds)
-	thresholds = slices.Compact(thresholds)
-	var levelOf []int
-	if v.byLevels(job) {
-		thresholds, levelOf = v.levelThresholds(job, p)
+	return room{level, make([]int64, v.model.Levels.Domains(level))}
+}
+
+// site is a node as a job sees it, or the whole cluster where nodes do not matter.
+type site struct {
+	job          *model.Job
+	node         int
+	first, end   int     // its GPUs in the model
+	cpus, memory *supply // nil where the node or the job does not limit them
+	kinds        []*siteGPUs
+}
+
+// supply is what a node has of something, and what a task needs of it.
+type supply struct {
+	has, each int64
+	used      *load
+}
+
+// tasks returns how many tasks have enough from t to until.
+func (sp *supply) tasks(t, until int64) int64 {
+	if sp == nil {
+		return math.MaxInt64
 	}
-	var changes []levelChange
-	count := func(level int, a, b int64) {
-		if a, b = max(a, from), min(b, to); a < b {
-			changes = append(changes, levelChange{a, level, 1}, levelChange{b, level, -1})
+	return (sp.has - sp.used.over(t, until)) / sp.each
+}
+
+// siteGPUs counts the GPUs of one type of a site.
+type siteGPUs struct {
+	kind        int
+	free, ready int64   // held by no other job; free, and a setup for the job could be over
+	lasting     []int64 // ready, and free for as long as each threshold
+}
+
+// siteOf returns a node as the job sees it.
+func (s *sweep) siteOf(node int) *site {
+	n, j := &s.inst.Cluster.Nodes[node], &s.model.Jobs[s.job]
+	first := s.model.Nodes[node].FirstGPU
+	st := &site{job: j, node: node, first: first, end: first + int(n.GPUCount())}
+	byCPUs, byMemory := n.CPUMilli > 0 && j.CPUMilli > 0, n.MemoryMiB > 0 && j.MemoryMiB > 0
+	if byCPUs || byMemory {
+		cpus, memory := s.loadsOf(s.job, node, s.changes.from, s.changes.to+s.longest)
+		if byCPUs {
+			st.cpus = &supply{n.CPUMilli, j.CPUMilli, cpus}
+		}
+		if byMemory {
+			st.memory = &supply{n.MemoryMiB, j.MemoryMiB, memory}
 		}
 	}
-	for g := range v.model.GPUs {
-		hold, ok := p.each[v.model.GPUs[g].Type]
-		if !ok || !v.mayUse(job, v.model.GPUs[g].Node) {
+	return st
+}
+
+// gpus returns the counts of the GPUs of a type.
+func (st *site) gpus(kind, thresholds int) *siteGPUs {
+	for _, k := range st.kinds {
+		if k.kind == kind {
+			return k
+		}
+	}
+	st.kinds = append(st.kinds, &siteGPUs{kind: kind, lasting: make([]int64, thresholds)})
+	return st.kinds[len(st.kinds)-1]
+}
+
+// tasks returns for how many tasks the site has GPUs.
+func (st *site) tasks(gpus func(*siteGPUs) int64) (n int64) {
+	for _, k := range st.kinds {
+		n += gpus(k) / st.job.GPUs
+	}
+	if st.job.Distinct {
+		n = min(n, 1)
+	}
+	return n
+}
+
+// addSite adds the changes of the counts on a site. It takes O(n log n) for n entries of the site.
+func (s *sweep) addSite(st *site) {
+	here := changes{from: s.changes.from, to: s.changes.to}
+	for g := st.first; g < st.end; g++ {
+		if kind := s.model.GPUs[g].Type; s.pool.has(kind) {
+			s.addGPU(g, st.gpus(kind, len(s.thresholds)), &here)
+		}
+	}
+	if len(st.kinds) == 0 {
+		return
+	}
+	at := []int64{here.from}
+	for _, c := range here.list {
+		at = append(at, c.at)
+	}
+	for _, sp := range []*supply{st.cpus, st.memory} {
+		if sp == nil {
 			continue
 		}
-		v.service(g, func(w hare.Window) { count(countService, w.StartUs, w.EndUs) })
-		for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {
-			count(countUsable, w.StartUs, w.EndUs)
-		}
-		v.open(job, g, func(w hare.Window) {
-			count(countOpen, w.StartUs, w.EndUs)
-			v.gaps(job, g, w, from, to, thresholds[len(thresholds)-1], func(free gap) {
-				count(countFree, free.from, free.to)
-				count(countReady, free.ready, free.to)
-				if v.model.Placed {
-					return // nodeChanges goes by nodes
-				}
-				for i, d := range thresholds {
-					if d >= hold {
-						count(countLong+i, free.ready, free.until-d+1) // a start at until − d is the latest that fits
-					}
-				}
-			})
-		})
-	}
-	levels := make([]int64, countLong+len(thresholds))
-	quotas := v.quotaLoads(job, p, from, to+thresholds[len(thresholds)-1])
-	for i := range quotas {
-		for _, t := range quotas[i].held.at { // the cause may change here, and where a block begins that lasts until here
-			changes = append(changes, levelChange{at: t})
-			for _, d := range thresholds {
-				changes = append(changes, levelChange{at: t - d + 1})
+		for _, t := range sp.used.at {
+			at = append(at, t)
+			for _, d := range s.thresholds {
+				at = append(at, t-d.us+1) // from here on, a block of this length holds at t
 			}
 		}
 	}
-	long := func(t int64, first int, need int64) bool {
-		for i, n := range levels[first:] {
-			if n >= need && !slices.ContainsFunc(quotas, func(q quotaLoad) bool {
-				return q.room(v, t, t+thresholds[i]) < p.need
-			}) {
-				return true
-			}
-		}
-		return false
-	}
-	short := func(t int64) bool {
-		return slices.ContainsFunc(quotas, func(q quotaLoad) bool { return q.room(v, t, t+1) < p.need })
-	}
-	cause := func(t int64) string {
-		return causeOf(levels, p.need, long(t, countLong, p.need), short(t))
-	}
-	if v.model.Placed {
-		changes = append(changes, v.nodeChanges(job, p, thresholds, levelOf, from, to)...)
-		levels = make([]int64, countRoomLong+len(thresholds))
-		cause = func(t int64) string {
-			return causeOnNodes(levels, p.need, p.tasks, long(t, countRoomLong, p.tasks), short(t))
+	slices.Sort(at)
+	at = slices.Compact(at)
+	here.sort()
+	was := siteRoom{lasting: make([]int64, len(s.thresholds))}
+	for _, t := range at {
+		if here.from <= t && t < here.to {
+			here.apply(t)
+			s.addRoom(t, st, &was)
 		}
 	}
-	slices.SortFunc(changes, func(a, b levelChange) int { return cmp.Compare(a.at, b.at) })
+}
 
+// addGPU adds the changes of the counts of a GPU: to the sweep those of the whole pool, and to here those of its site.
+func (s *sweep) addGPU(g int, of *siteGPUs, here *changes) {
+	now := &s.now
+	s.service(g, func(w hare.Window) { s.changes.during(&now.service, w.StartUs, w.EndUs) })
+	s.usable(g, func(w hare.Window) { s.changes.during(&now.usable, w.StartUs, w.EndUs) })
+	s.open(s.job, g, func(w hare.Window) {
+		s.changes.during(&now.open, w.StartUs, w.EndUs)
+		s.gaps(s.job, g, w, here.from, here.to, s.longest, func(free gap) {
+			s.changes.during(&now.free, free.from, free.to)
+			here.during(&of.free, free.from, free.to)
+			here.during(&of.ready, free.ready, free.to)
+			for i, d := range s.thresholds {
+				if d.us >= s.needWithin(s.job, s.pool, of.kind, d.level) {
+					here.during(&of.lasting[i], free.ready, free.until-d.us+1) // a start at until − d is the latest that fits
+				}
+			}
+		})
+	})
+}
+
+// addRoom adds the changes of the room on a site at t, and writes the room that is there now to was.
+func (s *sweep) addRoom(t int64, st *site, was *siteRoom) {
+	set := func(r *room, was *int64, now int64) {
+		if now = max(0, now); now == *was {
+			return
+		}
+		domain := 0
+		if r.level != noLevel {
+			domain = s.model.Levels.Domain(r.level, st.node)
+		}
+		s.changes.list = append(s.changes.list, change{t, now - *was, &r.tasks[domain]})
+		*was = now
+	}
+	cpus, memory := st.cpus.tasks(t, t+1), st.memory.tasks(t, t+1)
+	gpus := st.tasks(func(k *siteGPUs) int64 { return k.free })
+	set(&s.now.onGPUs, &was.onGPUs, gpus)
+	set(&s.now.withCPUs, &was.withCPUs, min(gpus, cpus))
+	set(&s.now.withMemory, &was.withMemory, min(gpus, cpus, memory))
+	ready := st.tasks(func(k *siteGPUs) int64 { return k.ready })
+	set(&s.now.ready, &was.ready, min(ready, cpus, memory))
+	for i, d := range s.thresholds {
+		gpus := st.tasks(func(k *siteGPUs) int64 { return k.lasting[i] })
+		set(&s.now.lasting[i], &was.lasting[i], min(gpus, st.cpus.tasks(t, t+d.us), st.memory.tasks(t, t+d.us)))
+	}
+}
+
+// cause returns why the round does not start at t, to which the counts go.
+func (s *sweep) cause(t int64) string {
+	n, gpus, tasks := &s.now, s.pool.need, s.pool.tasks
+	switch {
+	case s.couldStart(t):
+		return waitChoice
+	case n.service < gpus:
+		return waitNoService
+	case n.usable < gpus:
+		return waitBusy
+	case n.open < gpus:
+		return waitReserved
+	case n.free < gpus:
+		return waitHeld
+	case s.overQuota(t, t+1) >= 0:
+		return waitQuota
+	case n.onGPUs.most() < tasks:
+		return waitFragmented
+	case n.withCPUs.most() < tasks:
+		return waitCPUs
+	case n.withMemory.most() < tasks:
+		return waitMemory
+	case n.ready.most() < tasks:
+		return waitSetup
+	}
+	return waitTooShort
+}
+
+// couldStart reports whether the round could have started at t.
+func (s *sweep) couldStart(t int64) bool {
+	for i := range s.now.lasting {
+		if s.now.lasting[i].most() >= s.pool.tasks && s.overQuota(t, t+s.thresholds[i].us) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// overQuota returns the first of the quotas that leaves too few GPUs for a round from t to until, or −1.
+func (s *sweep) overQuota(t, until int64) int {
+	return slices.IndexFunc(s.quotas, func(q quotaLoad) bool { return q.room(s.laneView, t, until) < s.pool.need })
+}
+
+// waits returns a wait for each cause, in the order of waitCauses.
+func (s *sweep) waits() (all []explaindoc.Wait) {
 	found := map[string]*explaindoc.Wait{}
 	spans := map[string][]interval{}
-	for t, i := from, 0; t < to; {
-		for ; i < len(changes) && changes[i].at <= t; i++ {
-			levels[changes[i].level] += changes[i].by
+	for t := s.changes.from; t < s.changes.to; {
+		s.changes.apply(t)
+		end := s.changes.to
+		if left := s.changes.list; len(left) > 0 {
+			end = left[0].at
 		}
-		end := to
-		if i < len(changes) {
-			end = changes[i].at
-		}
-		cause := cause(t)
+		cause := s.cause(t)
 		w := found[cause]
 		if w == nil {
-			w = &explaindoc.Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need,
-				NeedS: hare.Seconds(thresholds[0]), SetupS: v.longestSetup(job, p),
-				PerTask: perTask(&v.model.Jobs[job]), Within: v.inst.Jobs[job].Within}
+			w = &explaindoc.Wait{Type: s.pool.name, Cause: cause, FromS: hare.Seconds(t), Need: s.pool.need,
+				NeedS: hare.Seconds(s.thresholds[0].us), SetupS: s.longestSetup(s.job, s.pool),
+				PerTask: perTask(&s.model.Jobs[s.job]), Within: s.inst.Jobs[s.job].Within}
 			found[cause] = w
 		}
 		w.ToS = hare.Seconds(end)
 		w.ForS += hare.Seconds(end - t)
-		w.Free = max(w.Free, levels[countFree])
+		w.Free = max(w.Free, s.now.free)
 		if at := spans[cause]; len(at) > 0 && at[len(at)-1].to == t {
 			at[len(at)-1].to = end
 		} else {
@@ -153,229 +366,45 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explaindoc.W
 		}
 		t = end
 	}
-	var all []explaindoc.Wait
 	for _, cause := range waitCauses {
-		w := found[cause]
-		if w == nil {
-			continue
+		if w := found[cause]; w != nil {
+			s.nameHolders(w, spans[cause])
+			all = append(all, *w)
 		}
-		switch cause {
-		case waitHeld:
-			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause], nil)
-		case waitQuota:
-			at := slices.IndexFunc(quotas, func(q quotaLoad) bool {
-				return q.room(v, int64(w.FromS), int64(w.FromS)+1) < p.need
-			})
-			quota := &v.model.Quotas[quotas[at].quota]
-			w.User = v.inst.Quota[quotas[at].quota].User
-			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause], func(g int, other *model.Job) bool {
-				return quota.Types[v.model.GPUs[g].Type] && slices.Contains(other.Quotas, int32(quotas[at].quota))
-			})
-		case waitFragmented, waitCPUs, waitMemory:
-			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause], nil)
-			w.Nodes, w.OtherNodes = v.where(job, p, int64(w.FromS))
-		case waitNoService, waitBusy, waitReserved:
-			w.UntilS = v.back(job, p, cause, int64(w.ToS))
-		}
-		all = append(all, *w)
 	}
 	return all
 }
 
-// causeOf returns the cause of a wait where the counts stand at these levels.
-// long says that the round could start, and overQuota that a quota leaves too little.
-func causeOf(levels []int64, need int64, long, overQuota bool) string {
-	switch {
-	case long:
-		return waitChoice
-	case levels[countService] < need:
-		return waitNoService
-	case levels[countUsable] < need:
-		return waitBusy
-	case levels[countOpen] < need:
-		return waitReserved
-	case levels[countFree] < need:
-		return waitHeld
-	case overQuota:
-		return waitQuota
-	case levels[countReady] < need:
-		return waitSetup
-	}
-	return waitTooShort
-}
-
-// service calls f with the windows in which GPU g is in service, busy or not.
-func (v *laneView) service(g int, f func(hare.Window)) {
-	n := &v.inst.Cluster.Nodes[v.model.GPUs[g].Node]
-	if n.Windows == nil {
-		f(hare.Window{EndUs: hare.Forever})
-	}
-	for _, w := range n.Windows {
-		f(w)
-	}
-}
-
-// gap is a time in which no job holds a GPU, nor has it set up.
-type gap struct {
-	from, to int64
-	// ready is when work of the job at hand could start, after a setup if it needs one, and until is when such work
-	// must have ended, so that what follows can be set up. ready may be after until.
-	ready, until int64
-}
-
-// gaps calls f with the gaps in window w that begin before to, cut at from, in
-// which no other job holds GPU g. What the job itself does there would move with
-// its start. gaps looks no further than need after to for the end of a gap.
-func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(gap)) {
-	at := max(from, w.StartUs)
-	if at >= min(to, w.EndUs) {
-		return
-	}
-	setup := v.modes[job][v.model.GPUs[g].Type].SwitchUs
-	ready := max(w.StartUs, v.mayBegin(job)) // when a setup of the job could begin
-	if l := v.lanes[g]; l != nil {
-		e := v.first(g, at)
-		if e > 0 {
-			ready = max(ready, v.until(g, e-1))
-			if v.jobOf[l.Job[e-1]] == job {
-				ready, setup = at, 0
-			}
+// nameHolders adds to a wait what holds the GPUs, CPUs or memory that the round lacks in the spans of the wait.
+func (s *sweep) nameHolders(w *explaindoc.Wait, spans []interval) {
+	ofPool := func(g int) bool { return s.pool.has(s.model.GPUs[g].Type) && s.mayUse(s.job, s.model.GPUs[g].Node) }
+	var holds func(g int, other *model.Job) bool
+	switch w.Cause {
+	case waitHeld, waitFragmented:
+		holds = func(g int, _ *model.Job) bool { return ofPool(g) }
+	case waitCPUs:
+		holds = func(g int, other *model.Job) bool { return other.CPUMilli > 0 && s.mayUse(s.job, s.model.GPUs[g].Node) }
+	case waitMemory:
+		holds = func(g int, other *model.Job) bool {
+			return other.MemoryMiB > 0 && s.mayUse(s.job, s.model.GPUs[g].Node)
 		}
-		for ; e < len(l.Job) && at < to; e++ {
-			start := v.taken(g, e)
-			if start >= w.EndUs || start >= to+need {
-				break
-			}
-			if v.jobOf[l.Job[e]] == job {
-				continue
-			}
-			if start > at {
-				f(gap{at, start, max(at, ready+setup), l.StartUs[e] - v.switchOf(g, e)})
-			}
-			at = v.until(g, e)
-			ready, setup = max(at, v.mayBegin(job)), v.modes[job][v.model.GPUs[g].Type].SwitchUs
+	case waitQuota:
+		at := s.quotas[s.overQuota(int64(w.FromS), int64(w.FromS)+1)].quota
+		w.User = s.inst.Quota[at].User
+		holds = func(g int, other *model.Job) bool {
+			return s.model.Quotas[at].Types[s.model.GPUs[g].Type] && slices.Contains(other.Quotas, int32(at))
 		}
+	case waitNoService:
+		w.UntilS = s.back(int64(w.ToS), ofPool, s.service)
+	case waitBusy:
+		w.UntilS = s.back(int64(w.ToS), ofPool, s.usable)
+	case waitReserved:
+		w.UntilS = s.back(int64(w.ToS), ofPool, func(g int, f func(hare.Window)) { s.open(s.job, g, f) })
 	}
-	if at < min(to, w.EndUs) {
-		f(gap{at, w.EndUs, max(at, ready+setup), w.EndUs})
+	if holds != nil {
+		w.Jobs, w.Others = s.holders(s.job, spans, holds)
 	}
-}
-
-// mayBegin returns when the setups of a job may begin: it is released, and the jobs have ended for
-// which it waits.
-func (v *laneView) mayBegin(job int) int64 {
-	last, _ := v.after(job)
-	return max(last, v.model.Jobs[job].ReleaseUs)
-}
-
-// longestSetup returns for how long a GPU of a pool is set up for a job, at most.
-func (v *laneView) longestSetup(job int, p *waitPool) (longest hare.Seconds) {
-	for kind := range p.each {
-		longest = max(longest, hare.Seconds(v.modes[job][kind].SwitchUs))
+	if w.Cause == waitFragmented || w.Cause == waitCPUs || w.Cause == waitMemory {
+		w.Nodes, w.OtherNodes = s.where(s.job, s.pool, int64(w.FromS))
 	}
-	return longest
-}
-
-// holders returns the jobs that hold GPUs of a pool in the spans, and the number
-// of further such jobs. Where CPUs or memory lack, it returns the jobs that hold these on
-// nodes that the job may use. counts, where it is not nil, says which jobs to list in their
-// place, and on which GPUs.
-func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
-	counts func(g int, other *model.Job) bool) ([]explaindoc.Holder, int) {
-	holds := func(g int, other *model.Job) bool {
-		_, ok := p.each[v.model.GPUs[g].Type]
-		switch cause {
-		case waitQuota:
-			return counts(g, other)
-		case waitCPUs:
-			return other.CPUMilli > 0
-		case waitMemory:
-			return other.MemoryMiB > 0
-		}
-		return ok
-	}
-	type held struct {
-		explaindoc.Holder
-		time int64
-		last int // the GPU that was counted last
-	}
-	by := map[int]*held{}
-	for g := range v.model.GPUs {
-		l := v.lanes[g]
-		if l == nil || cause != waitQuota && !v.mayUse(job, v.model.GPUs[g].Node) {
-			continue
-		}
-		x := 0
-		for e := v.first(g, spans[0].from); e < len(l.Job); {
-			start := v.taken(g, e)
-			if x < len(spans) && spans[x].to <= start {
-				x++
-				continue
-			}
-			if x == len(spans) {
-				break
-			}
-			end := v.until(g, e)
-			if other := v.jobOf[l.Job[e]]; other != job && end > spans[x].from && holds(g, &v.model.Jobs[other]) {
-				h := by[other]
-				if h == nil {
-					h = &held{Holder: explaindoc.Holder{Job: v.inst.Jobs[other].ID}, last: -1}
-					by[other] = h
-				}
-				if h.last != g {
-					h.last = g
-					h.GPUs++
-				}
-				for y := x; y < len(spans) && spans[y].from < end; y++ {
-					h.time += min(end, spans[y].to) - max(start, spans[y].from)
-				}
-				h.UntilS = max(h.UntilS, hare.Seconds(end))
-			}
-			e++
-		}
-	}
-	all := make([]*held, 0, len(by))
-	for _, h := range by {
-		all = append(all, h)
-	}
-	slices.SortFunc(all, func(a, b *held) int {
-		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.Job, b.Job))
-	})
-	var out []explaindoc.Holder
-	for _, h := range all[:min(len(all), maxHolders)] {
-		out = append(out, h.Holder)
-	}
-	return out, len(all) - len(out)
-}
-
-// back returns the first time from t on at which a GPU of a pool that the job may use
-// comes into service, or is no longer busy; nil where no GPU does.
-func (v *laneView) back(job int, p *waitPool, cause string, t int64) *hare.Seconds {
-	first := int64(math.MaxInt64)
-	look := func(w hare.Window) {
-		if w.StartUs >= t {
-			first = min(first, w.StartUs)
-		}
-	}
-	for g := range v.model.GPUs {
-		if _, ok := p.each[v.model.GPUs[g].Type]; !ok || !v.mayUse(job, v.model.GPUs[g].Node) {
-			continue
-		}
-		if cause == waitNoService {
-			v.service(g, look)
-			continue
-		}
-		if cause == waitReserved {
-			v.open(job, g, look)
-			continue
-		}
-		for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {
-			look(w)
-		}
-	}
-	if first == math.MaxInt64 {
-		return nil
-	}
-	s := hare.Seconds(first)
-	return &s
 }

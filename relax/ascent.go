@@ -4,12 +4,22 @@ import (
 	"context"
 	"math"
 	"slices"
+
+	"github.com/hare-sched/hare"
 )
 
-// ascent climbs the dual by deflected, preconditioned supergradient steps of Polyak's
-// length towards a target a little above the best value. A step along a cell's price is
-// scaled by price over capacity, so that overload by the same share moves a price by the
-// same share.
+// The dual of the configuration LP is a concave function of the prices of GPU-time in the cells of a grid: each job
+// answers with its least cost, and the capacity is paid for (docs/inside/design.md, section 2). An evaluation yields
+// a supergradient, the load of each cell less its capacity, and no more, so that an ascent makes supergradient
+// steps. The direction is an average of supergradients (Camerini, Fratta and Maffioli, On improving relaxation
+// methods by modified gradient techniques, 1975), and the length that of Polyak (Minimization of unsmooth
+// functionals, 1969) towards a target a little above the best value, which moves nearer where no step gains (as in
+// Goffin and Kiwiel, Convergence of a simple subgradient level method, 1999). A step along a cell's price is scaled
+// by price over capacity, so that overload by the same share moves a price by the same share. The average of what
+// jobs do in the steps, with the weights of the direction, approximates a solution of the LP (Barahona and Anbil, The
+// volume algorithm, 2000): it orders the jobs.
+
+// ascent climbs the dual on one grid.
 type ascent struct {
 	ev    *evaluator
 	grid  []float64
@@ -29,21 +39,6 @@ type ascent struct {
 	tooShort bool
 	coarser  *ascent
 	progress [][]float64 // the averaged rounds in each cell by job; nil until wanted
-}
-
-func newPrices(grid []float64, types int) *prices {
-	p := &prices{grid: grid, at: make([][]float64, types)}
-	for k := range p.at {
-		p.at[k] = make([]float64, len(grid)-1)
-	}
-	return p
-}
-
-func (pi *prices) copyFrom(q *prices) {
-	for k := range pi.at {
-		copy(pi.at[k], q.at[k])
-	}
-	pi.moved = append(pi.moved[:0], q.moved...)
 }
 
 // The constants were chosen on standard-200, its gang and rigid variants and
@@ -197,4 +192,69 @@ func (a *ascent) step(v float64, dir, pre, slope []float64) {
 	for x := range edges {
 		a.cur.moved[x] = max(0, a.cur.moved[x]+length*rate(x)*slope[x])
 	}
+}
+
+// These shares of their weight are what jobs may pass on at the start of an ascent.
+var startShares = []float64{0.5, 0, 0.8, 0.95, 0.2}
+
+// startMoved sets the moved weights of cur to those of an earlier certificate, or to those of
+// the best of the start shares; scale also scales the prices down for each.
+func (a *ascent) startMoved(ctx context.Context, warm *hare.Relaxation, scale bool) {
+	pr := a.ev.pr
+	first, grad := newPrices(a.grid, len(a.cur.at)), make([]float64, len(a.cur.at)*(len(a.grid)-1))
+	first.copyFrom(a.cur)
+	chosen, best := newPrices(a.grid, len(a.cur.at)), math.Inf(-1)
+	try := func(moved []float64) {
+		a.cur.copyFrom(first)
+		if a.cur.moved = moved; scale {
+			a.scaleDown(ctx)
+		}
+		if v, err := a.ev.dual(ctx, a.cur, a.caps, grad, nil, 0); err == nil && v > best {
+			best = v
+			chosen.copyFrom(a.cur)
+		}
+	}
+	if moved := pr.movedOf(warm); moved != nil {
+		try(moved)
+	} else {
+		for _, share := range startShares {
+			try(pr.share(share))
+		}
+	}
+	if a.cur.copyFrom(chosen); len(a.cur.moved) == 0 {
+		a.cur.copyFrom(first)
+		a.cur.moved = pr.share(0) // the context has ended
+	}
+}
+
+// keepWeights rounds the best moved weights, so that jobs have the same weights in floats and
+// in whole numbers.
+func (a *ascent) keepWeights() {
+	if len(a.ev.pr.edges) == 0 {
+		return
+	}
+	micro, _ := a.ev.pr.setExactWeights(a.best.moved)
+	for x, m := range micro {
+		a.best.moved[x] = float64(m) * nano
+	}
+	a.ev.stepJobs = nil
+}
+
+// scaleDown halves the prices of pi until the dual stops growing.
+func (a *ascent) scaleDown(ctx context.Context) {
+	grad := make([]float64, (len(a.grid)-1)*len(a.caps))
+	for best := math.Inf(-1); ; {
+		v, err := a.ev.dual(ctx, a.cur, a.caps, grad, nil, 0)
+		if err != nil || v <= best {
+			break
+		}
+		best = v
+		a.best.copyFrom(a.cur)
+		for _, row := range a.cur.at {
+			for g := range row {
+				row[g] /= 2
+			}
+		}
+	}
+	a.cur.copyFrom(a.best)
 }

@@ -2,11 +2,14 @@ package relax
 
 import (
 	"context"
+	"math"
 	"math/big"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/hare-sched/hare"
 )
 
 // chunkSize returns how many of n jobs are summed in one chunk. Small instances have
@@ -267,4 +270,89 @@ func spread(to, grid []float64, strides []progressInterval, weight float64) {
 			t = end
 		}
 	}
+}
+
+// loadSteps prepares the recursions for prices of the oracle's rows on a grid of multiples of
+// step. A step of 0 means none.
+func (e *evaluator) loadSteps(step int64, grid []int64, nanos [][]int64) {
+	end := grid[len(grid)-1]
+	onGrid := step > 0 && !slices.ContainsFunc(grid, func(t int64) bool { return t%step != 0 })
+	if !onGrid || end/step > stepTerms {
+		e.stepJobs = nil
+		return
+	}
+	if e.stepJobs == nil || int64(e.stepPrices.cells) != end/step || e.stepPrices.step != step {
+		e.stepJobs = e.pr.stepJobs(step, end)
+	}
+	if !e.pr.model.Placed {
+		nanos = nanos[:len(e.pr.caps)]
+	}
+	e.stepPrices.load(step, grid, nanos)
+}
+
+// stepPhi returns φ of job i round by round if it is more than phi, that of the fluid,
+// else phi.
+func (e *evaluator) stepPhi(i int, phi *big.Rat, o *oracle) *big.Rat {
+	if e.stepJobs == nil || e.stepJobs[i] == nil {
+		return phi
+	}
+	o.steps.prices, o.steps.keepChoices = &e.stepPrices, false
+	guess, _ := phi.Float64()
+	v, ok := o.steps.phi(e.stepJobs[i], guess*stepGuess/float64(e.stepPrices.step))
+	x := new(big.Rat).SetInt(product(1, v, e.stepPrices.step))
+	if !ok || x.Cmp(phi) <= 0 {
+		return phi
+	}
+	return x
+}
+
+// loadRounded prepares the recursions for float prices if e.withSteps.
+func (e *evaluator) loadRounded(pi *prices) {
+	if !e.withSteps {
+		return
+	}
+	grid := make([]int64, len(pi.grid))
+	for g, t := range pi.grid {
+		grid[g] = int64(t)
+	}
+	rows := e.pr.rows[:len(e.pr.caps)]
+	if e.pr.model.Placed {
+		rows = e.pr.oracleRows()
+	}
+	nanos := make([][]int64, len(rows))
+	for k := range nanos {
+		nanos[k] = make([]int64, len(pi.at[k]))
+		for g, x := range pi.at[k] {
+			nanos[k][g] = int64(math.Round(min(x*float64(rows[k].gpus), hare.MaxExact)))
+		}
+	}
+	e.loadSteps(e.pr.step, grid, nanos)
+}
+
+// answer is solve for job i at the prices of o, or the job's schedule round by round if
+// that costs more.
+func (e *evaluator) answer(i int, o *oracle, ans *answer) {
+	ans.cutoff = e.cutoffs[i]
+	o.solve(&e.pr.jobs[i], ans, true)
+	e.cutoffs[i] = ans.cutoff
+	if !e.withSteps || e.stepJobs == nil || e.stepJobs[i] == nil {
+		return
+	}
+	o.steps.prices, o.steps.keepChoices = &e.stepPrices, true
+	step := float64(e.stepPrices.step)
+	v, ok := o.steps.phi(e.stepJobs[i], ans.phi*stepGuess/step)
+	if ok && float64(v)*step > ans.phi {
+		ans.phi, ans.uses, ans.progress = float64(v)*step, ans.uses[:0], ans.progress[:0]
+		o.steps.trace(e.stepJobs[i], ans, o.pi.grid)
+	}
+}
+
+// bestStep returns δ if bounding round by round gains enough for the cost of checking
+// it, else 0.
+func (e *evaluator) bestStep(gain, value *big.Rat) int64 {
+	least := new(big.Rat).Mul(value, big.NewRat(1, minStepGain))
+	if e.stepJobs == nil || gain.Cmp(least) < 0 || gain.Sign() <= 0 {
+		return 0
+	}
+	return e.stepPrices.step
 }

@@ -104,32 +104,6 @@ func (e *evaluator) floor(x *big.Rat) *big.Rat {
 	return new(big.Rat).SetFrac(n.Div(n, x.Denom()), new(big.Int).Lsh(big.NewInt(1), 40))
 }
 
-// capacityIn returns ∫ M over [from, to) in GPU-microseconds, at most 2^20 · 2^53.
-func capacityIn(steps []model.Step, from, to int64) *big.Int {
-	sum := new(big.Int)
-	for i, s := range steps {
-		end := to
-		if i+1 < len(steps) {
-			end = min(end, steps[i+1].FromUs)
-		}
-		if l := end - max(s.FromUs, from); l > 0 {
-			sum.Add(sum, new(big.Int).Mul(big.NewInt(s.Count), big.NewInt(l)))
-		}
-	}
-	return sum
-}
-
-func product[T int64 | *big.Int](a, b int64, c T) *big.Int {
-	x := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
-	switch c := any(c).(type) {
-	case int64:
-		return x.Mul(x, big.NewInt(c))
-	case *big.Int:
-		return x.Mul(x, c)
-	}
-	return x
-}
-
 // exactJob evaluates φ of one job.
 type exactJob struct {
 	pr    *problem
@@ -450,4 +424,17 @@ func (ej *exactJob) leastRigid(ans *answer) *big.Rat {
 		return nil
 	}
 	return new(big.Rat).SetInt(best)
+}
+
+// meanLeast is least for a job of uncertain duration.
+func (ej *exactJob) meanLeast() *big.Rat {
+	sum := new(big.Rat)
+	for s := range ej.j.scenarios {
+		one := *ej
+		one.j = &ej.j.scenarios[s]
+		one.j.w, one.path = ej.j.w, int64(one.j.path)
+		v := one.least()
+		sum.Add(sum, v.Mul(v, big.NewRat(one.j.micro, 1_000_000)))
+	}
+	return sum
 }

@@ -122,7 +122,7 @@ func BenchmarkJobPrices(b *testing.B) {
 			pr, _ := newProblem(m, 0)
 			pr.addJobRows()
 			for b.Loop() {
-				if pr.climbJobs(b.Context(), from, JobPricesConfig{Target: 1e9, Steps: 100, Workers: 1}) == nil {
+				if climbJobs(b.Context(), pr, from, JobPricesConfig{Target: 1e9, Steps: 100, Workers: 1}) == nil {
 					b.Fatal("no prices")
 				}
 			}

@@ -32,22 +32,22 @@ const (
 var makespanLevels = []level{{cells: 1, delta: 0.1}, {cells: 12, delta: 0.03}, {cells: 24, delta: 0.01},
 	{cells: 48, delta: 0.005}, {cells: 96, delta: 0.003}}
 
-// makespan finds a time T by which no schedule ends, as late as it can: work that ends by T pays
+// boundMakespan finds a time T by which no schedule ends, as late as it can: work that ends by T pays
 // more than all capacity up to T is worth (docs/reference/model.md, "Makespan"). Both sides grow
 // with the prices alike, so that the ascent raises their ratio at a fixed T; T is multiplied by
 // the ratio until that is 1.
-func (pr *problem) makespan(ctx context.Context, cfg *Config) *hare.Relaxation {
-	longest := float64(pr.longest())
+func boundMakespan(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxation {
+	longest := float64(longestPath(pr))
 	if len(pr.jobs) == 0 || longest < 2 {
-		return pr.withFixed(pr.criticalPath())
+		return pr.withFixed(boundByPath(pr))
 	}
 	if w := cfg.WarmStart; cfg.SyncAsCompute > 0 && w != nil && len(w.Progress) == len(pr.model.Jobs) {
 		// The ends of jobs have no weight here, so that other prices would guide no better.
 		return &hare.Relaxation{Method: w.Method, GridUs: w.GridUs, Prices: w.Prices, Progress: w.Progress}
 	}
 	a := &makespanAscent{ev: newEvaluator(pr, cfg.Workers)}
-	a.setEnd(min(latestEnd, max(longest, pr.areaTime())))
-	evenly, falling := pr.timeless(), true
+	a.setEnd(min(latestEnd, max(longest, areaTime(pr))))
+	evenly, falling := timeless(pr), true
 	for n, l := range makespanLevels {
 		if n > 0 && evenly || n > 1 && l.cells > cfg.Cells {
 			break
@@ -82,7 +82,7 @@ func (pr *problem) makespan(ctx context.Context, cfg *Config) *hare.Relaxation {
 
 // timeless says that prices that do not change over time prove the latest T: each rate at which
 // jobs run on types may then go on for all of the time. Only rigid jobs cannot be spread.
-func (pr *problem) timeless() bool {
+func timeless(pr *problem) bool {
 	changes := slices.ContainsFunc(pr.jobs, func(j job) bool { return j.sync == hare.Rigid || j.a > 0 })
 	for _, steps := range pr.caps {
 		changes = changes || len(steps) > 1
@@ -93,8 +93,8 @@ func (pr *problem) timeless() bool {
 	return !changes
 }
 
-// longest returns max P, over all jobs of the model.
-func (pr *problem) longest() int64 {
+// longestPath returns max P, over all jobs of the model.
+func longestPath(pr *problem) int64 {
 	last := int64(0)
 	for i := range pr.model.Jobs {
 		last = max(last, pr.model.Jobs[i].RunsUntilUs)
@@ -144,7 +144,7 @@ func (ma *makespanAscent) start(delta float64) {
 	from := newPrices(pr.withMarks(even(1, ma.end, 1), 1), pr.ascentRows())
 	for k := range pr.caps {
 		for g := range from.at[k] {
-			from.at[k][g] = pr.speed(k)
+			from.at[k][g] = gpuSpeed(pr, k)
 		}
 	}
 	ma.use(from, delta)
@@ -196,8 +196,8 @@ func (ma *makespanAscent) use(from *prices, delta float64) {
 	ma.ratio = 0
 }
 
-// speed returns how fast type k is for the jobs that use it, as a share of the fastest type.
-func (pr *problem) speed(k int) float64 {
+// gpuSpeed returns how fast type k is for the jobs that use it, as a share of the fastest type.
+func gpuSpeed(pr *problem, k int) float64 {
 	sum, n := 0.0, 0
 	for i := range pr.jobs {
 		least, here := math.Inf(1), math.Inf(1)
@@ -216,10 +216,10 @@ func (pr *problem) speed(k int) float64 {
 }
 
 // areaTime returns the time that all GPUs need for all work at the guessed prices.
-func (pr *problem) areaTime() float64 {
+func areaTime(pr *problem) float64 {
 	speeds, room, work := make([]float64, len(pr.caps)), 0.0, 0.0
 	for k := range speeds {
-		speeds[k] = pr.speed(k)
+		speeds[k] = gpuSpeed(pr, k)
 		room += speeds[k] * float64(model.MostRoom(pr.caps[k]))
 	}
 	for i := range pr.jobs {

@@ -2,7 +2,6 @@ package relax
 
 import (
 	"cmp"
-	"context"
 	"math"
 	"math/big"
 	"slices"
@@ -10,15 +9,6 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/model"
 )
-
-// edge is a dependency along which weight may move from a job to one for whose end it waits
-// (docs/reference/model.md, "Weight along dependencies"). Each unit of weight that moves adds gain.
-type edge struct {
-	job, before int // the indices in specs; before is topologically earlier
-	gain        float64
-	gainUs      int64 // lag + σ + ℓ
-	scale       float64
-}
 
 // addEdges fills in the edges, those of later jobs first. The times of jobs that end with their
 // running work are known, so that weight need not move there.
@@ -145,39 +135,6 @@ func (pr *problem) afterWeights(micro []int64) []hare.AfterWeight {
 	return out
 }
 
-// These shares of their weight are what jobs may pass on at the start of an ascent.
-var startShares = []float64{0.5, 0, 0.8, 0.95, 0.2}
-
-// startMoved sets the moved weights of cur to those of an earlier certificate, or to those of
-// the best of the start shares; scale also scales the prices down for each.
-func (a *ascent) startMoved(ctx context.Context, warm *hare.Relaxation, scale bool) {
-	pr := a.ev.pr
-	first, grad := newPrices(a.grid, len(a.cur.at)), make([]float64, len(a.cur.at)*(len(a.grid)-1))
-	first.copyFrom(a.cur)
-	chosen, best := newPrices(a.grid, len(a.cur.at)), math.Inf(-1)
-	try := func(moved []float64) {
-		a.cur.copyFrom(first)
-		if a.cur.moved = moved; scale {
-			a.scaleDown(ctx)
-		}
-		if v, err := a.ev.dual(ctx, a.cur, a.caps, grad, nil, 0); err == nil && v > best {
-			best = v
-			chosen.copyFrom(a.cur)
-		}
-	}
-	if moved := pr.movedOf(warm); moved != nil {
-		try(moved)
-	} else {
-		for _, share := range startShares {
-			try(pr.share(share))
-		}
-	}
-	if a.cur.copyFrom(chosen); len(a.cur.moved) == 0 {
-		a.cur.copyFrom(first)
-		a.cur.moved = pr.share(0) // the context has ended
-	}
-}
-
 // movedOf returns the weights that an earlier certificate moves along the edges; nil means none.
 func (pr *problem) movedOf(rel *hare.Relaxation) []float64 {
 	if rel == nil || rel.Certificate == nil || len(rel.Certificate.After) == 0 {
@@ -194,17 +151,4 @@ func (pr *problem) movedOf(rel *hare.Relaxation) []float64 {
 		out[x] = weights[pair{id(e.job), id(e.before)}]
 	}
 	return out
-}
-
-// keepWeights rounds the best moved weights, so that jobs have the same weights in floats and
-// in whole numbers.
-func (a *ascent) keepWeights() {
-	if len(a.ev.pr.edges) == 0 {
-		return
-	}
-	micro, _ := a.ev.pr.setExactWeights(a.best.moved)
-	for x, m := range micro {
-		a.best.moved[x] = float64(m) * nano
-	}
-	a.ev.stepJobs = nil
 }

@@ -51,7 +51,7 @@ func TestMovedWeightClosesTheGap(t *testing.T) {
 			if !moves {
 				pr.edges = nil
 			}
-			rel := pr.price(t.Context(), &Config{Workers: 1, Effort: 1, Cells: 24})
+			rel := boundByPrices(t.Context(), pr, &Config{Workers: 1, Effort: 1, Cells: 24})
 			if rel.Bound.Cmp(hare.Product(1, optimum)) > 0 {
 				t.Errorf("seed %d: bound %v above the optimum %v", seed, rel.Bound, hare.Product(1, optimum))
 			}

@@ -6,60 +6,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// prices are piecewise constant on grid, one row for each type, and zero from the last
-// grid point on.
-type prices struct {
-	grid []float64 // in seconds, G+1 points from 0
-	at   [][]float64
-	// moved are the weights that move along the problem's edges, in 1e-9.
-	moved []float64
-	// cum[k][g] is ∫_0^grid[g] of row k.
-	cum [][]float64
-}
-
-func (pi *prices) integrate() {
-	if pi.cum == nil {
-		pi.cum = make([][]float64, len(pi.at))
-	}
-	for k, row := range pi.at {
-		if len(pi.cum[k]) != len(row)+1 {
-			pi.cum[k] = make([]float64, len(row)+1)
-		}
-		pi.integrateRow(k)
-	}
-}
-
-// integrateRow is integrate for a row that had been integrated before.
-func (pi *prices) integrateRow(k int) {
-	c, cum := 0.0, pi.cum[k]
-	for g, x := range pi.at[k] {
-		c += x * (pi.grid[g+1] - pi.grid[g])
-		cum[g+1] = c
-	}
-}
-
-// use is what one job takes: priced GPU-seconds in a cell of a row.
-type use struct {
-	row, cell int32
-	amount    float64
-}
-
-// progressInterval is progress of one job at a constant rate between two times.
-type progressInterval struct {
-	from, to, rounds float64
-}
-
-// answer is the best schedule of one job alone at given prices.
-type answer struct {
-	phi      float64 // w C + price, at most the least
-	end      float64 // C
-	slope    float64 // of the dearest rounds; only relaxed and gang jobs
-	scale    float64 // of the terms that cancelled in phi
-	cutoff   float64 // see fluid; 0 in the first answer for a job, then carried to the next
-	uses     []use
-	progress []progressInterval
-}
-
 // oracle evaluates φ_j at fixed prices. It holds scratch memory, so each goroutine needs
 // its own.
 type oracle struct {
@@ -119,19 +65,6 @@ func (o *oracle) eachShape(j *job, ans *answer, wantUse bool) {
 
 // setPrices sets the prices; version tells them from those before.
 func (o *oracle) setPrices(pi *prices, version int64) { o.pi, o.version = pi, version }
-
-func cellOf(grid []float64, t float64) int {
-	lo, hi := 0, len(grid) // the cell g with grid[g] ≤ t < grid[g+1]
-	for hi-lo > 1 {
-		mid := (lo + hi) / 2
-		if grid[mid] <= t {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return lo
-}
 
 // These factors say how the cutoff follows the slope of the dearest rounds in use.
 const (
@@ -468,10 +401,59 @@ func (o *oracle) starts(j *job, i int, limit float64, f func(start, ending, cost
 	}
 }
 
-// integralTo returns ∫_0^t of the row, where t lies in cell g.
-func integralTo(grid, cum, row []float64, g int, t float64) float64 {
-	if g >= len(row) {
-		return cum[len(row)]
+// loadTrailing sets o.trailing[i] to the trailing minimum of mode i from the release on.
+func (o *oracle) loadTrailing(j *job) {
+	if len(o.ownTrailing) < len(j.modes) {
+		o.ownTrailing = make([][]trailingStep, len(j.modes))
 	}
-	return cum[g] + (t-grid[g])*row[g]
+	o.trailing = o.trailing[:0]
+	for i := range j.modes {
+		md := &j.modes[i]
+		s := 0.0
+		if j.sync == hare.Relaxed {
+			s = md.s
+		}
+		if md.trailingID < 0 {
+			o.ownTrailing[i] = trailingMinimum(o.ownTrailing[i][:0], o.pi.grid, o.pi.at[md.row], s+md.ahead, j.a, &o.window)
+			o.ownTrailing[i] = ahead(o.ownTrailing[i], md.ahead, j.a)
+			o.trailing = append(o.trailing, o.ownTrailing[i])
+			continue
+		}
+		for len(o.sharedTrailing) <= md.trailingID {
+			o.sharedTrailing = append(o.sharedTrailing, sharedTrailing{version: -1})
+		}
+		t := &o.sharedTrailing[md.trailingID]
+		if t.version != o.version {
+			t.steps = trailingMinimum(t.steps[:0], o.pi.grid, o.pi.at[md.row], s+md.ahead, j.a, &o.window)
+			t.steps = ahead(t.steps, md.ahead, j.a)
+			t.version = o.version
+		}
+		o.trailing = append(o.trailing, t.steps)
+	}
+}
+
+// eachScenario is solve for a job of uncertain duration: the mean of the answers.
+func (o *oracle) eachScenario(j *job, ans *answer, wantUse bool) {
+	var uses []use
+	var progress []progressInterval
+	phi, end := 0.0, 0.0
+	for s := range j.scenarios {
+		one := &j.scenarios[s]
+		one.w = j.w
+		share := float64(one.micro) * 1e-6
+		ans.cutoff = 0
+		o.solve(one, ans, wantUse)
+		phi += share * ans.phi
+		end += share * ans.end
+		for _, u := range ans.uses {
+			u.amount *= share
+			uses = append(uses, u)
+		}
+		for _, p := range ans.progress {
+			p.rounds *= share
+			progress = append(progress, p)
+		}
+	}
+	ans.phi, ans.end, ans.slope, ans.cutoff = phi, end, 0, 0
+	ans.uses, ans.progress = append(ans.uses[:0], uses...), append(ans.progress[:0], progress...)
 }

@@ -127,7 +127,7 @@ func BenchmarkOracle(b *testing.B) {
 	}
 	pr, _ := newProblem(m, 0)
 	ev := newEvaluator(pr, 1)
-	pi := pr.pricesFrom(rel)
+	pi := pricesFrom(pr, rel)
 	pi.integrate()
 	o := ev.oracles[0]
 	b.Run("incremental", func(b *testing.B) {

@@ -19,21 +19,6 @@ const (
 	usefulPool       = 1e-5 // the least share of the bound that a pool must bring
 )
 
-// pool is a pool of prices (docs/reference/model.md, "Pools"). Its rows are the price of one unit,
-// which is a GPU, a thousandth of a CPU or a MiB, and the prices of its sizes.
-type pool struct {
-	resource hare.PoolResource
-	kind     int // of quotas, the first type that counts
-	quota    int // the index in Model.Quotas
-	per      string
-	only     []hare.LabelValues
-	in       []bool // by Model.Kinds
-	level    int    // of per, where there is no selector
-	domains  []domain
-	sizes    []int64
-	firstRow int // in the rows of pools
-}
-
 // unitIn returns the GPUs of a unit of job i in a mode in a pool of GPUs without selector: its
 // whole gang where one domain of the pool holds it, else a task.
 func (pr *problem) unitIn(p *pool, i int, md *mode) int64 {
@@ -42,85 +27,6 @@ func (pr *problem) unitIn(p *pool, i int, md *mode) int64 {
 		return gpus
 	}
 	return pr.unitGPUs(i, md)
-}
-
-// domain stands for count domains with the same capacity.
-type domain struct {
-	steps []model.Step
-	count int64
-}
-
-// poolFunction is a row of the ascent: a unit of its price charges share for each row of its
-// pool, and cost a microsecond for the capacity over time.
-type poolFunction struct {
-	pool  int
-	share []float64
-	cost  []costStep
-}
-
-type costStep struct {
-	from  float64
-	price float64
-}
-
-// composite is a row of the oracle's prices: what a round of a gang, or a task, pays in all
-// pools of a class of nodes.
-type composite struct {
-	top   int // the row of Prices and Sizes
-	gpus  int64
-	terms []poolTerm
-	// quotas are the units that pay in pools of quotas, of the sizes listed there.
-	quotas []quotaUnit
-}
-
-// poolTerm charges times the price of a row of a pool.
-type poolTerm struct {
-	row   int
-	times int64
-}
-
-// pools are the pools beside the prices and sizes of types.
-type pools struct {
-	list       []pool
-	functions  []poolFunction
-	composites []composite
-	rows       int
-	// flat holds, for each composite, the functions that it pays, per GPU.
-	flat [][]flatTerm
-}
-
-type flatTerm struct {
-	function int
-	perGPU   float64
-}
-
-// addPools chooses the pools that may raise the bound, and splits the modes of jobs by the
-// classes of nodes that the pools make.
-func (pr *problem) addPools() {
-	if !pr.model.Placed {
-		return
-	}
-	for k := range pr.caps {
-		for _, level := range pr.poolLevels(k) {
-			pr.addDomainPool(k, level)
-		}
-	}
-	pr.addSetPools()
-	for k := range pr.caps {
-		pr.addResourcePool(k, hare.PoolCPUs)
-		pr.addResourcePool(k, hare.PoolMemory)
-	}
-	pr.addQuotaPools()
-	if len(pr.pools.list) == 0 {
-		return
-	}
-	for p := range pr.pools.list {
-		pr.pools.list[p].firstRow = pr.pools.rows
-		pr.pools.rows += 1 + len(pr.pools.list[p].sizes)
-	}
-	pr.splitModes()
-	pr.shareTrailing()
-	pr.setShapes()
 }
 
 // gpusOfKind returns the GPUs of type k of a kind of nodes over time; nil means none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/big"
+	"slices"
 
 	"github.com/hare-sched/hare"
 )
@@ -24,16 +25,13 @@ var levels = []level{
 	{cells: 768, iters: 50, delta: 0.0002},
 }
 
-// defaultCells is the finest grid if the configuration names none.
-const defaultCells = 96
-
 // minAveragedSteps is the number of steps from which on the averaged progress of a grid
 // is used.
 const minAveragedSteps = 8
 
 // guessPrices guesses prices up to a factor: the price of each type falls to 0 at the
 // end of the grid, from the weight of the work that needs one second of its GPUs.
-func (pr *problem) guessPrices(grid []float64) *prices {
+func guessPrices(pr *problem, grid []float64) *prices {
 	pi := newPrices(grid, pr.ascentRows())
 	end := grid[len(grid)-1]
 	for k := range pi.at {
@@ -59,25 +57,6 @@ func (pr *problem) guessPrices(grid []float64) *prices {
 	return pi
 }
 
-// scaleDown halves the prices of pi until the dual stops growing.
-func (a *ascent) scaleDown(ctx context.Context) {
-	grad := make([]float64, (len(a.grid)-1)*len(a.caps))
-	for best := math.Inf(-1); ; {
-		v, err := a.ev.dual(ctx, a.cur, a.caps, grad, nil, 0)
-		if err != nil || v <= best {
-			break
-		}
-		best = v
-		a.best.copyFrom(a.cur)
-		for _, row := range a.cur.at {
-			for g := range row {
-				row[g] /= 2
-			}
-		}
-	}
-	a.cur.copyFrom(a.best)
-}
-
 // warmLevels are the grids of an ascent that starts from prices near the best.
 var warmLevels = []level{
 	{cells: 48, iters: 30, delta: 0.002},
@@ -92,7 +71,7 @@ const minGainCells = 96
 
 // pricesFrom reads the prices of a relaxation; it returns nil if they are not for these
 // types.
-func (pr *problem) pricesFrom(rel *hare.Relaxation) *prices {
+func pricesFrom(pr *problem, rel *hare.Relaxation) *prices {
 	if rel == nil || len(rel.GridUs) < 2 || len(rel.Prices) != len(pr.caps) {
 		return nil
 	}
@@ -114,7 +93,7 @@ func multigridAscent(ctx context.Context, ev *evaluator, cfg *Config, report fun
 	pr := ev.pr
 	horizon, longest := pr.horizon()
 	step := float64(max(1, pr.step))
-	plan, best := levels, pr.pricesFrom(cfg.WarmStart)
+	plan, best := levels, pricesFrom(pr, cfg.WarmStart)
 	if best != nil {
 		plan = warmLevels
 	}
@@ -127,7 +106,7 @@ func multigridAscent(ctx context.Context, ev *evaluator, cfg *Config, report fun
 		var from *prices
 		if best == nil {
 			grid = pr.withMarks(geometric(l.cells, math.Ceil(horizon/step)*step, step), step)
-			from = pr.guessPrices(grid)
+			from = guessPrices(pr, grid)
 		} else {
 			grid = pr.withMarks(refine(best, pr.capacity(best.grid), min(l.cells, cfg.Cells), longest, step), step)
 			from = transfer(best, grid)
@@ -184,12 +163,267 @@ func multigridAscent(ctx context.Context, ev *evaluator, cfg *Config, report fun
 	return a
 }
 
-// ratAmount rounds x, in 1e-15 weight-seconds, down to an Amount.
-func ratAmount(x *big.Rat) hare.Amount {
-	d := new(big.Int).Mul(x.Denom(), big.NewInt(1000))
-	a, ok := hare.AmountFromBig(new(big.Int).Div(x.Num(), d))
-	if !ok {
-		return hare.Amount{}
+// loadWork is the work of preparing one step of a type's prices.
+const loadWork = 10
+
+// stepWork returns the greatest work of the recursions of all jobs at prices up to end; 0 where no job is
+// bounded so.
+func (pr *problem) stepWork(end float64) (work float64) {
+	for _, j := range pr.stepJobs(pr.step, int64(end)) {
+		if j != nil {
+			moves := float64(len(j.modes))
+			for l := range len(j.levels) - 1 {
+				if j.levels[l].partial(j.tasks) {
+					moves++
+				}
+			}
+			work += float64(j.rounds+len(j.modes)) * moves * end / float64(pr.step)
+		}
 	}
-	return a
+	if work > 0 {
+		work += loadWork * float64(len(pr.caps)) * end / float64(pr.step)
+	}
+	return work
+}
+
+// climbWithSteps continues from the best prices with jobs bounded round by round, if the
+// instance is so small that some steps take moderate work and the bound rises at these
+// prices.
+func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(float64)) {
+	pr := a.ev.pr
+	if pr.step == 0 {
+		return
+	}
+	first, all := firstStepWork, cfg.Effort*stepAscentWork
+	if cfg.StepWork > 0 {
+		first, all = min(first, cfg.StepWork), min(all, stepWorkFactor*cfg.StepWork)
+	}
+	if work := pr.stepWork(a.grid[len(a.grid)-1]); work == 0 || work > first {
+		return
+	}
+	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
+	a.keepWeights()
+	a.ev.withSteps = true
+	v, err := a.ev.dual(ctx, a.best, a.caps, grad, nil, 0)
+	work := 1.0 // of this first step; most starts are cut off
+	for _, o := range a.ev.oracles {
+		work += float64(o.steps.work)
+	}
+	steps := min(maxStepIters, int(all/work))
+	if err != nil || steps < minStepIters || v-a.value < math.Abs(a.value)/minStepGain {
+		a.ev.withSteps = false
+		return
+	}
+	progress := a.progress // the progress of the fluids guides schedules
+	a.progress, a.delta, a.minGain, a.patience = nil, stepDelta, 0, usualPatience
+	a.cur.copyFrom(a.best)
+	a.climb(ctx, steps, report)
+	a.progress = progress
+}
+
+// dropPools lowers the prices of pools to 0 that raise the value of the best prices by less
+// than a share of usefulPool.
+func (a *ascent) dropPools(ctx context.Context) {
+	ps := &a.ev.pr.pools
+	if len(ps.list) == 0 {
+		return
+	}
+	first := len(a.caps) - len(ps.functions)
+	grad := make([]float64, len(a.caps)*(len(a.grid)-1))
+	for p := range ps.list {
+		a.cur.copyFrom(a.best)
+		priced := false
+		for f := range ps.functions {
+			if ps.functions[f].pool == p {
+				priced = priced || slices.Max(a.cur.at[first+f]) > 0
+				clear(a.cur.at[first+f])
+			}
+		}
+		if !priced {
+			continue
+		}
+		v, err := a.ev.dual(ctx, a.cur, a.caps, grad, nil, 0)
+		if err != nil {
+			return
+		}
+		if v >= a.value-usefulPool*math.Abs(a.value) {
+			a.best.copyFrom(a.cur)
+			a.value = v
+		}
+	}
+	a.cur.copyFrom(a.best)
+}
+
+// boundByPrices runs the multigrid ascent and evaluates its best prices exactly.
+func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxation {
+	if len(pr.jobs) == 0 {
+		rel := pr.withFixed(&hare.Relaxation{Method: hare.MethodPrice, Progress: [][]hare.Point{}})
+		return pr.certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
+	}
+	if cfg.Steps > 0 && cfg.SyncAsCompute == 0 {
+		if pr.step = pr.chooseStep(); pr.model.Placed && !pr.stepsPay() {
+			pr.step = 0
+		}
+	}
+	ev := newEvaluator(pr, cfg.Workers)
+	report := func(v float64) {
+		if cfg.Report != nil {
+			cfg.Report(v * unit)
+		}
+	}
+	a := multigridAscent(ctx, ev, cfg, report)
+	if cfg.SyncAsCompute == 0 {
+		if cfg.Steps > 1 {
+			a.climbWithSteps(ctx, cfg, report)
+		}
+		a.polish(ctx, cfg, report)
+		a.dropPools(ctx)
+	}
+	rel := a.relaxation()
+	switch {
+	case cfg.SyncAsCompute > 0:
+	case cfg.Rounded:
+		rel.Bound = a.roundedBound()
+	default:
+		step := pr.step
+		if step > 0 {
+			if work := pr.stepWork(a.grid[len(a.grid)-1]); work == 0 || cfg.StepWork > 0 && work > cfg.StepWork {
+				step = 0
+			}
+		}
+		a.certify(ctx, cfg, rel, step)
+	}
+	if a.tooShort && a.coarser == nil && cfg.WarmStart != nil && len(cfg.WarmStart.Progress) == len(pr.model.Jobs) {
+		rel.Progress = cfg.WarmStart.Progress
+	}
+	return rel
+}
+
+// relaxation returns the fractional schedule and the prices, without a bound.
+func (a *ascent) relaxation() *hare.Relaxation {
+	pr := a.ev.pr
+	rel := &hare.Relaxation{Method: hare.MethodPrice, Prices: pr.mean(a.best)}
+	for _, t := range a.best.grid {
+		rel.GridUs = append(rel.GridUs, int64(t))
+	}
+	for _, row := range rel.Prices {
+		for g := range row {
+			row[g] *= 1e-9
+		}
+	}
+	from := a
+	for from.tooShort && from.coarser != nil {
+		from = from.coarser
+	}
+	for i := range pr.jobs {
+		rel.Progress = append(rel.Progress, pr.polyline(i, from.grid, from.progress))
+	}
+	return pr.withFixed(rel)
+}
+
+// roundedMargin is how much a bound in floats is lowered, as a share of the terms that it
+// is made of. The cost of a job is wrong by at most 1e-9 of itself; see exactMargin.
+const roundedMargin = 1e-7
+
+// roundedBound is what the best prices prove, by floats.
+func (a *ascent) roundedBound() hare.Amount {
+	terms := math.Abs(a.value) + 2*a.ev.pr.wa + 2*a.ev.pr.setWeights(a.best.moved)
+	for k, row := range a.best.at {
+		for g, price := range row {
+			terms += 2 * a.caps[k][g] * price
+		}
+	}
+	bound := new(big.Rat)
+	if v := a.value - roundedMargin*terms; v > 0 && !math.IsInf(v, 0) {
+		bound.SetFloat64(v)
+	}
+	return ratAmount(bound)
+}
+
+// certify completes rel with what the best prices prove; relaxed jobs are bounded round
+// by round at the given step if that pays. The evaluation is short and continues after
+// the end of ctx, because without it there is no bound at all; only Quit ends it.
+func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation, step int64) {
+	ctx, cancel := evaluation(ctx, cfg)
+	defer cancel()
+	if ctx.Err() != nil {
+		return
+	}
+	ev, pr := a.ev, a.ev.pr
+	nanos := pr.integerPrices(ev, a.best)
+	micro, gain := pr.setExactWeights(a.best.moved)
+	ev.moved = gain
+	bound, err := ev.exactBound(ctx, rel.GridUs, nanos, step)
+	if err != nil {
+		return
+	}
+	cert := pr.certificateOf(rel.GridUs, nanos)
+	cert.StepUs, cert.After = ev.statedStep, pr.afterWeights(micro)
+	for i := range pr.jobs {
+		if len(cert.After) > 0 || pr.model.Instance.Objective != hare.ObjectiveWeightedJCT {
+			break // Phi explains the gap of w C alone
+		}
+		rel.Phi = append(rel.Phi, (ev.phi[i]-pr.jobs[i].w*pr.jobs[i].a)*unit)
+	}
+	for _, c := range ev.capacity {
+		rel.Capacity = append(rel.Capacity, c*unit)
+	}
+	pr.certified(rel, cert, bound)
+}
+
+// evaluation returns a context that ends with Quit alone, and at once where Quit has ended.
+func evaluation(ctx context.Context, cfg *Config) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	select {
+	case <-cfg.Quit: // never where Quit is nil
+		cancel()
+	default:
+	}
+	if cfg.Quit != nil {
+		go func() {
+			select {
+			case <-cfg.Quit:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, cancel
+}
+
+// polyline turns the averaged rounds of each cell into progress over time.
+func (pr *problem) polyline(i int, grid []float64, cells [][]float64) []hare.Point {
+	j := &pr.jobs[i]
+	points := []hare.Point{{TimeUs: j.a}}
+	if cells == nil || len(cells[i]) == 0 {
+		return append(points, hare.Point{TimeUs: j.path, Rounds: j.rounds})
+	}
+	sum := 0.0
+	for _, x := range cells[i] {
+		sum += x
+	}
+	if sum <= 0 {
+		return append(points, hare.Point{TimeUs: j.path, Rounds: j.rounds})
+	}
+	done := 0.0
+	for g, x := range cells[i] {
+		if x <= 1e-9*sum {
+			continue
+		}
+		// The rounds of a cell are done evenly in the part of the cell after the release.
+		start := max(grid[g], j.a)
+		end := start
+		if g+1 < len(grid) {
+			end = grid[g+1]
+		} else {
+			end += j.rounds * j.modes[len(j.modes)-1].each
+		}
+		if last := &points[len(points)-1]; start > last.TimeUs {
+			points = append(points, hare.Point{TimeUs: start, Rounds: last.Rounds})
+		}
+		done += x
+		points = append(points, hare.Point{TimeUs: end, Rounds: min(j.rounds, done/sum*j.rounds)})
+	}
+	points[len(points)-1].Rounds = j.rounds
+	return points
 }

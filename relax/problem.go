@@ -1,17 +1,34 @@
-// Package relax bounds an instance from below and orders its jobs by
-// relaxations: the critical path, one fast machine, the paper's relaxation
-// repaired (and as printed, for comparison), and the price bound, which is the
-// dual of the configuration LP (docs/inside/design.md, section 2).
 package relax
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/model"
 )
+
+// A problem is an instance compiled for the bounds, as data: newProblem makes it, and the bounds are functions over
+// it. Its symbols are those of docs/inside/design.md, section 2. Times are microseconds, and weights 1e-9 of those of
+// the instance.
+//
+//	j       a job that a plan can still change      jobs[i], and specs[i] in whole numbers
+//	R, K, g its rounds, tasks and GPUs of a task     job.rounds, job.tasks, model.Job.GPUs
+//	w, a    its weight and earliest start            job.w, job.a
+//	v, due  its weight after its deadline            job.late, job.due
+//	τ, R τ  its shortest round, and all of these     job.path is a + R τ
+//	k       a type of GPUs                           an index in caps and model.Types
+//	M_k(t)  GPUs of type k that are available        caps[k], as steps over time
+//	m       a way to run: type, level and shape      job.modes[m]
+//	p, s, d compute, synchronisation and their sum   mode.p, mode.s, mode.d of a round
+//	π(t)    prices of a GPU-second, in 1e-9          prices.at[row][cell], by mode.row
+//	φ_j(π)  the least cost of a job at prices        answer.phi, in units of 1e-15 weight-seconds
+//	δ       the step of bounding round by round      step
+//	σ, ℓ    the least setup, the least time left     setupUs[j], leastUs[i]
+//
+// A row of prices is a type, then a size of a type (rows); the ascent has a row for each type, dual feasible function
+// and function of a pool (ascentRows), and the oracle one for each type, size and composite of pools (oracleRows). A
+// cell is an interval of the grid of an ascent.
 
 // Floats in this package count microseconds, 1e-9 weights and 1e-9 prices. Times and
 // prices that are read from a certificate are therefore exact, and values count 1e-15
@@ -99,78 +116,6 @@ type problem struct {
 	infeasible    error          // says which job can never run
 }
 
-// newProblem compiles m. The share beta of synchronisation is charged as compute: 0 for
-// bounds, positive only for plans (docs/inside/design.md, section 3). It returns false if a job
-// has no round time, since such a job is infeasible; pr.infeasible is then the error.
-func newProblem(m *model.Model, beta float64) (pr *problem, ok bool) {
-	return newPlanProblem(m, beta, 0)
-}
-
-// newPlanProblem is newProblem where each relaxed job pays for idle GPUs too, as Config.IdleCharge says.
-func newPlanProblem(m *model.Model, beta, idle float64) (pr *problem, ok bool) {
-	pr = &problem{model: m, syncAsCompute: beta, idleCharge: idle}
-	return pr, pr.compile()
-}
-
-// compile fills in a problem of which model, written and syncAsCompute are given.
-func (pr *problem) compile() (ok bool) {
-	m, beta := pr.model, pr.syncAsCompute
-	pr.caps = make([][]model.Step, len(m.Types))
-	peak := make([]int64, len(m.Types))
-	for k := range m.Types {
-		pr.caps[k] = m.Capacity(k)
-		for _, s := range pr.caps[k] {
-			peak[k] = max(peak[k], s.Count)
-		}
-	}
-	kept, ok := pr.addTimes(peak)
-	if !ok {
-		return false
-	}
-	pr.jobs = make([]job, len(pr.specs))
-	for i := range pr.specs {
-		mj, modes := &pr.specs[i], kept[i]
-		j := job{
-			sync: mj.Sync, w: float64(mj.WeightMicro) * nano, a: float64(mj.ReleaseUs),
-			late: float64(mj.LateWeightMicro) * nano,
-			path: float64(pr.pathUs[i]), rounds: float64(mj.Rounds), tasks: float64(mj.Tasks),
-		}
-		if j.late > 0 {
-			j.due = float64(mj.DeadlineUs)
-		}
-		gpus, counts := j.tasks*float64(mj.GPUs), 1.0
-		for _, md := range modes {
-			if mj.Shapes != nil {
-				s := &mj.Shapes[md.shape]
-				gpus, counts = float64(s.Tasks*s.GPUs), float64(s.Counts)
-			}
-			p, s := float64(md.ComputeUs), float64(md.SyncUs)
-			if mj.Sync == hare.Relaxed {
-				p, s = p+beta*s, (1-beta)*s
-			}
-			f := mode{kind: md.Type, level: int16(md.level), shape: int16(md.shape), top: md.Type, row: md.Type}
-			f.setTimes(mj.Sync, p, s, gpus, counts)
-			if mj.Sync == hare.Relaxed {
-				f.held *= 1 + pr.idleCharge
-			}
-			j.modes = append(j.modes, f)
-		}
-		sortModes(j.modes)
-		j.setPerRate()
-		pr.jobs[i] = j
-		if j.w > 0 {
-			pr.wa += j.w * float64(pr.releaseUs(i))
-		}
-	}
-	if m.Instance.Objective != hare.ObjectiveMakespan {
-		pr.addEdges()
-	}
-	pr.addRows()
-	pr.shareTrailing()
-	pr.setShapes()
-	return true
-}
-
 // setTimes sets the times of a task and of a unit, and the GPUs that a round pays, which holds
 // gpus and does counts units.
 func (md *mode) setTimes(sync hare.Sync, p, s, gpus, counts float64) {
@@ -197,90 +142,11 @@ func (pr *problem) shapeOf(i int, md *mode) (tasks, gpus, counts int64) {
 	return s.Tasks, s.GPUs, s.Counts
 }
 
-// maxModes limits the modes of a job that are mixed, for each pair of which a number is kept.
-const maxModes = 512
-
-// setShapes splits the modes of jobs that keep their shape by shapes, and then by durations.
-func (pr *problem) setShapes() {
-	for i := range pr.jobs {
-		pr.splitShapes(&pr.jobs[i], &pr.specs[i])
-	}
-	pr.setScenarios()
-}
-
-// splitShapes splits the modes of a job by shapes if it keeps its shape.
-func (pr *problem) splitShapes(j *job, mj *model.Job) {
-	j.shapes = nil
-	if mj.Shapes == nil || mj.Reshape {
-		return
-	}
-	var shapes []job
-	for s := range mj.Shapes {
-		one := *j
-		one.modes, one.pathOnly, one.scenarios = nil, false, nil
-		for _, md := range j.modes {
-			if int(md.shape) == s {
-				one.modes = append(one.modes, md)
-			}
-		}
-		if len(one.modes) == 0 {
-			continue
-		}
-		if one.sync == hare.Rigid {
-			one.rounds = float64(mj.Shapes[s].RoundsFor(mj.Rounds))
-		}
-		one.setPerRate()
-		shapes = append(shapes, one)
-	}
-	j.shapes = shapes
-}
-
 // inShape returns the job in its shape number s, with the weight and the end of the job now.
 func (j *job) inShape(s int) *job {
 	one := &j.shapes[s]
 	one.w, one.until = j.w, j.until
 	return one
-}
-
-// maxSharedTrailing limits the memory for shared trailing minima, which take some 2 KB
-// each.
-const maxSharedTrailing = 4096
-
-// shareTrailing numbers the trailing minima that several jobs share.
-func (pr *problem) shareTrailing() {
-	type key struct {
-		row         int
-		s, ahead, a float64
-	}
-	of := func(j *job, md *mode) key {
-		if j.sync != hare.Relaxed {
-			return key{md.row, 0, 0, j.a}
-		}
-		return key{md.row, md.s, md.ahead, j.a}
-	}
-	seen := map[key]int{}
-	each := func(f func(j *job, md *mode)) {
-		for i := range pr.jobs {
-			for m := range pr.jobs[i].modes {
-				f(&pr.jobs[i], &pr.jobs[i].modes[m])
-			}
-		}
-	}
-	each(func(j *job, md *mode) { seen[of(j, md)]++ })
-	ids := map[key]int{}
-	each(func(j *job, md *mode) {
-		k := of(j, md)
-		if md.trailingID = -1; seen[k] > 1 && j.sync != hare.Rigid {
-			id, ok := ids[k]
-			if !ok && len(ids) < maxSharedTrailing {
-				id, ok = len(ids), true
-				ids[k] = id
-			}
-			if ok {
-				md.trailingID = id
-			}
-		}
-	})
 }
 
 // cost returns w C + v max(0, C − d), what an end at C costs beside the price.
@@ -299,6 +165,9 @@ func (j *job) weightFrom(t float64) float64 {
 	return j.w
 }
 
+// maxModes limits the modes of a job that are mixed, for each pair of which a number is kept.
+const maxModes = 512
+
 // setPerRate computes perRate.
 func (j *job) setPerRate() {
 	n := len(j.modes)
@@ -316,115 +185,144 @@ func (j *job) setPerRate() {
 	}
 }
 
-// roundTime returns τ_j in microseconds: the least time of one round on an empty cluster
-// with room for so many tasks of each mode at once. It returns false if no round can
-// ever run. It takes O(modes · log) for relaxed jobs and O(modes log modes) otherwise.
-func roundTime(j *model.Job, modes []roundMode) (tau int64, ok bool) {
-	switch {
-	case j.Sync == hare.Relaxed:
-		return relaxedRound(j, modes)
-	case j.Mix:
-		return mixedRound(j, modes)
-	}
-	tau = math.MaxInt64
-	for x := range modes {
-		if md := &modes[x]; md.most >= j.Tasks {
-			tau = min(tau, md.DurationUs())
-		}
-	}
-	return tau, tau != math.MaxInt64
+// row says what a row of the oracle's prices charges for: single GPUs of a type (gpus 1),
+// or so many GPUs that a task, a gang or a rigid job holds together (docs/inside/bounds.md,
+// "Sizes"). Floats are prices per GPU, certificates hold prices of the whole size.
+type row struct {
+	kind int
+	gpus int64
+	job  int // of whose own price it is, counted from 1; 0 for a price of all jobs
 }
 
-func relaxedRound(j *model.Job, modes []roundMode) (int64, bool) {
-	enough := func(t int64) bool {
-		var n int64
-		for x := range modes {
-			md := &modes[x]
-			if t < md.DurationUs() {
-				continue
-			}
-			each := (t - md.SyncUs) / md.ComputeUs
-			if each >= j.Tasks && md.most > 0 {
-				return true
-			}
-			n += md.most * each
-			if n >= j.Tasks {
-				return true
-			}
-		}
-		return false
-	}
-	hi := int64(math.MaxInt64)
-	for x := range modes {
-		if md := &modes[x]; md.most > 0 {
-			hi = min(hi, md.SyncUs+j.Tasks*md.ComputeUs)
-		}
-	}
-	if hi == math.MaxInt64 {
-		return 0, false
-	}
-	lo := int64(0) // lo is too short, hi is long enough
-	for hi-lo > 1 {
-		mid := lo + (hi-lo)/2
-		if enough(mid) {
-			hi = mid
-		} else {
-			lo = mid
-		}
-	}
-	return hi, true
+// dualFeasible is the dual feasible function u_m on a type: u_m(x) = x if (m+1)x is an
+// integer, else ⌊(m+1)x⌋/m (Fekete and Schepers 2001). A price q of the function charges
+// q·M·u_m(K/M) for K of M GPUs, and at most q·M for all of them.
+type dualFeasible struct {
+	kind int
+	m    int64
 }
 
-func mixedRound(j *model.Job, modes []roundMode) (int64, bool) {
-	modes = slices.Clone(modes)
-	slices.SortFunc(modes, func(a, b roundMode) int {
-		switch {
-		case a.DurationUs() < b.DurationUs():
-			return -1
-		case a.DurationUs() > b.DurationUs():
-			return 1
-		}
-		return 0
-	})
-	var n int64
-	for x := range modes {
-		md := &modes[x]
-		if n += md.most; n >= j.Tasks {
-			return md.DurationUs(), true
-		}
+// unitGPUs returns how many GPUs of one type job i holds together in a mode: those of a task if
+// its tasks are independent or may mix types, else those of all tasks.
+func (pr *problem) unitGPUs(i int, md *mode) int64 {
+	mj := &pr.specs[i]
+	tasks, gpus, _ := pr.shapeOf(i, md)
+	if mj.Sync == hare.Relaxed || mj.Mix {
+		return gpus
 	}
-	return 0, false
+	return tasks * gpus
 }
 
-// capacity returns, for each row of the ascent and each cell of grid, what a unit of
-// price charges for capacity, in GPU-microseconds: ∫ M_k, or max M_k of the cell times
-// its length for a dual feasible function.
-func (pr *problem) capacity(grid []float64) [][]float64 {
-	out := make([][]float64, len(pr.caps), pr.ascentRows())
-	for k, steps := range pr.caps {
-		out[k] = make([]float64, len(grid)-1)
-		i := 0
-		for g := range out[k] {
-			t, end := grid[g], grid[g+1]
-			for t < end {
-				for i+1 < len(steps) && float64(steps[i+1].FromUs) <= t {
-					i++
-				}
-				next := end
-				if i+1 < len(steps) {
-					next = min(next, float64(steps[i+1].FromUs))
-				}
-				out[k][g] += (next - t) * float64(steps[i].Count)
-				t = next
-			}
-		}
+// ascentRows returns the number of rows of the ascent: prices of single GPUs, then those
+// of dual feasible functions, then those of the functions of pools.
+func (pr *problem) ascentRows() int {
+	return len(pr.caps) + len(pr.dualFeasible) + len(pr.pools.functions)
+}
+
+// kindOf returns the type whose GPUs a row of the ascent prices.
+func (pr *problem) kindOf(r int) int {
+	if r < len(pr.caps) {
+		return r
 	}
-	for _, p := range pr.dualFeasible {
-		cells := make([]float64, len(grid)-1)
-		for g, c := range maxCapacity(pr.caps[p.kind], grid) {
-			cells[g] = float64(c) * (grid[g+1] - grid[g])
-		}
-		out = append(out, cells)
+	if r -= len(pr.caps); r < len(pr.dualFeasible) {
+		return pr.dualFeasible[r].kind
 	}
-	return append(out, pr.pools.capacity(grid)...)
+	return pr.pools.list[pr.pools.functions[r-len(pr.dualFeasible)].pool].kind
+}
+
+func (pr *problem) sized(kind int) bool {
+	return slices.ContainsFunc(pr.rows[len(pr.caps):], func(r row) bool { return r.kind == kind })
+}
+
+// edge is a dependency along which weight may move from a job to one for whose end it waits
+// (docs/reference/model.md, "Weight along dependencies"). Each unit of weight that moves adds gain.
+type edge struct {
+	job, before int // the indices in specs; before is topologically earlier
+	gain        float64
+	gainUs      int64 // lag + σ + ℓ
+	scale       float64
+}
+
+// pool is a pool of prices (docs/reference/model.md, "Pools"). Its rows are the price of one unit,
+// which is a GPU, a thousandth of a CPU or a MiB, and the prices of its sizes.
+type pool struct {
+	resource hare.PoolResource
+	kind     int // of quotas, the first type that counts
+	quota    int // the index in Model.Quotas
+	per      string
+	only     []hare.LabelValues
+	in       []bool // by Model.Kinds
+	level    int    // of per, where there is no selector
+	domains  []domain
+	sizes    []int64
+	firstRow int // in the rows of pools
+}
+
+// domain stands for count domains with the same capacity.
+type domain struct {
+	steps []model.Step
+	count int64
+}
+
+// poolFunction is a row of the ascent: a unit of its price charges share for each row of its
+// pool, and cost a microsecond for the capacity over time.
+type poolFunction struct {
+	pool  int
+	share []float64
+	cost  []costStep
+}
+
+type costStep struct {
+	from  float64
+	price float64
+}
+
+// composite is a row of the oracle's prices: what a round of a gang, or a task, pays in all
+// pools of a class of nodes.
+type composite struct {
+	top   int // the row of Prices and Sizes
+	gpus  int64
+	terms []poolTerm
+	// quotas are the units that pay in pools of quotas, of the sizes listed there.
+	quotas []quotaUnit
+}
+
+// quotaUnit says that a unit of so many GPUs pays in a pool of a quota.
+type quotaUnit struct {
+	pool int
+	gpus int64
+}
+
+// poolTerm charges times the price of a row of a pool.
+type poolTerm struct {
+	row   int
+	times int64
+}
+
+// pools are the pools beside the prices and sizes of types.
+type pools struct {
+	list       []pool
+	functions  []poolFunction
+	composites []composite
+	rows       int
+	// flat holds, for each composite, the functions that it pays, per GPU.
+	flat [][]flatTerm
+}
+
+type flatTerm struct {
+	function int
+	perGPU   float64
+}
+
+// oracleRows returns the rows of the oracle's prices.
+func (pr *problem) oracleRows() []row {
+	if len(pr.pools.composites) == 0 {
+		return pr.rows
+	}
+	rows := make([]row, len(pr.pools.composites))
+	for c := range rows {
+		x := &pr.pools.composites[c]
+		rows[c] = row{kind: pr.rows[x.top].kind, gpus: x.gpus}
+	}
+	return rows
 }

@@ -43,26 +43,26 @@ type group struct {
 	tasks  float64 // of the whole run
 }
 
-// queyranne solves the paper's relaxation with the parallel inequalities over
+// boundByGroups solves the paper's relaxation with the parallel inequalities over
 // subsets of tasks (Queyranne 1993; Möhring, Schulz, Uetz 1999) as cuts, the
 // most violated prefixes first; the method paper keeps the one inequality over
 // all tasks, as the paper prints it, which proves nothing about its rule.
 // Each solve costs one LP of at most maxGroups columns.
-func (pr *problem) queyranne(ctx context.Context, cfg *Config) (*hare.Relaxation, error) {
+func boundByGroups(ctx context.Context, pr *problem, cfg *Config) (*hare.Relaxation, error) {
 	if err := NeedsEngine(cfg.Method, cfg.LP); err != nil {
 		return nil, err
 	}
-	groups := pr.groups()
+	groups := groupsOf(pr)
 	n, jobs := len(groups), len(pr.jobs)
-	speed := float64(pr.peak())
+	speed := float64(peakGPUs(pr))
 	// The columns are X of each group, then C of each job, in seconds; costs are weights.
 	p := &lp.Problem{Start: []int32{0}}
 	for range groups {
 		p.Cost = append(p.Cost, 0)
 		p.ColLower, p.ColUpper = append(p.ColLower, 0), append(p.ColUpper, math.Inf(1))
 	}
-	order := pr.smithOrder(groups)
-	weights := pr.perturbWeights(groups, order)
+	order := smithOrder(pr, groups)
+	weights := perturbWeights(pr, groups, order)
 	heaviest := 1e-300
 	for _, w := range weights {
 		heaviest = max(heaviest, w)
@@ -157,8 +157,8 @@ func (pr *problem) queyranne(ctx context.Context, cfg *Config) (*hare.Relaxation
 	return rel, nil
 }
 
-// groups splits the rounds of all jobs into at most about maxGroups runs.
-func (pr *problem) groups() []group {
+// groupsOf splits the rounds of all jobs into at most about maxGroups runs.
+func groupsOf(pr *problem) []group {
 	each := max(1, maxGroups/max(1, len(pr.jobs)))
 	var out []group
 	for i := range pr.jobs {
@@ -188,7 +188,7 @@ func (pr *problem) groups() []group {
 }
 
 // smithOrder sorts the groups by work over weight of their jobs, then round.
-func (pr *problem) smithOrder(groups []group) []int {
+func smithOrder(pr *problem, groups []group) []int {
 	work := make([]float64, len(pr.jobs))
 	for i := range groups {
 		work[groups[i].job] += groups[i].tasks * groups[i].p
@@ -207,7 +207,7 @@ func (pr *problem) smithOrder(groups []group) []int {
 // perturbWeights lowers each weight by a share of up to maxPerturbation, more for jobs
 // later in Smith's order. Equal jobs then have one best order instead of many that the
 // cuts would have to exclude one by one. Lower weights only lower the value.
-func (pr *problem) perturbWeights(groups []group, order []int) []float64 {
+func perturbWeights(pr *problem, groups []group, order []int) []float64 {
 	out := make([]float64, len(pr.jobs))
 	for rank, i := range order {
 		j := groups[i].job

@@ -17,12 +17,6 @@ const (
 	maxMarks      = 16
 )
 
-// quotaUnit says that a unit of so many GPUs pays in a pool of a quota.
-type quotaUnit struct {
-	pool int
-	gpus int64
-}
-
 // addQuotaPools adds pools of quotas that their own jobs load about as much as all jobs load
 // the types that count, or of which running work holds a part, the most loaded first.
 func (pr *problem) addQuotaPools() {

@@ -239,3 +239,17 @@ func needed(j *model.Job) int64 {
 	}
 	return j.Tasks
 }
+
+// roomPiece says that so many more tasks find room on a node from one time until another. The
+// pieces of a node lie inside each other or apart, so that those which contain a period add up to
+// the least room over the period.
+type roomPiece struct {
+	from, until, tasks int64
+}
+
+// roomPieces is the room for tasks over time on all nodes together.
+type roomPieces struct {
+	byStart []roomPiece
+	byEnd   []roomPiece // those that end
+	atLeast []int64     // by piece of byStart: the tasks up to there, where no piece ends
+}

@@ -10,27 +10,27 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// criticalPath bounds each job alone on an empty cluster, or by the makespan the longest path. It takes O(n).
-func (pr *problem) criticalPath() *hare.Relaxation {
+// boundByPath bounds each job alone on an empty cluster, or by the makespan the longest path. It takes O(n).
+func boundByPath(pr *problem) *hare.Relaxation {
 	rel := &hare.Relaxation{Method: hare.MethodCriticalPath, Progress: make([][]hare.Point, len(pr.jobs))}
 	var sum hare.Amount
 	for i := range pr.jobs {
 		mj := &pr.specs[i]
-		sum = sum.Add(hare.Product(mj.WeightMicro, pr.pathUs[i]-pr.releaseUs(i))).Add(pr.tardiness(i))
+		sum = sum.Add(hare.Product(mj.WeightMicro, pr.pathUs[i]-pr.releaseUs(i))).Add(tardinessOf(pr, i))
 		rel.Progress[i] = []hare.Point{
 			{TimeUs: float64(mj.ReleaseUs)},
 			{TimeUs: float64(pr.pathUs[i]), Rounds: float64(mj.Rounds)},
 		}
 	}
 	if pr.model.Instance.Objective == hare.ObjectiveMakespan {
-		return pr.certified(rel, &hare.Certificate{}, makespanBound(pr.longest()))
+		return pr.certified(rel, &hare.Certificate{}, makespanBound(longestPath(pr)))
 	}
 	x := new(big.Rat).SetInt(sum.Big())
 	return pr.certified(rel, &hare.Certificate{}, x.Mul(x, big.NewRat(1000, 1)))
 }
 
-// tardiness returns v max(0, P − d) of a job.
-func (pr *problem) tardiness(i int) hare.Amount {
+// tardinessOf returns v max(0, P − d) of a job.
+func tardinessOf(pr *problem, i int) hare.Amount {
 	mj := &pr.specs[i]
 	return hare.Product(mj.LateWeightMicro, max(0, pr.pathUs[i]-mj.DeadlineUs))
 }
@@ -81,7 +81,7 @@ func (br *byRatio) Pop() any {
 const maxScale = 1 << 20
 
 // commonCounts returns a multiple of the units of all rounds of jobs that may change their shape.
-func (pr *problem) commonCounts() int64 {
+func commonCounts(pr *problem) int64 {
 	common := int64(1)
 	for i := range pr.specs {
 		for s := range pr.specs[i].Shapes {
@@ -97,14 +97,14 @@ func (pr *problem) commonCounts() int64 {
 	return common
 }
 
-// machine serves all jobs on one machine as fast as the whole cluster, preemptively and
+// boundByMachine serves all jobs on one machine as fast as the whole cluster, preemptively and
 // by greatest w/W among the released jobs. The mean busy times are those of Goemans'
 // relaxation (SODA 1997). The result is exact; it takes O(n log n).
-func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
+func boundByMachine(ctx context.Context, pr *problem) (*hare.Relaxation, error) {
 	rel := &hare.Relaxation{Method: hare.MethodMachine, Progress: make([][]hare.Point, len(pr.jobs))}
 	// Work and times are scaled so that work is whole where rounds of several shapes are mixed.
-	scale := pr.commonCounts()
-	speed := pr.peak() * scale
+	scale := commonCounts(pr)
+	speed := peakGPUs(pr) * scale
 	jobs := make([]*machineJob, len(pr.jobs))
 	for i := range jobs {
 		mj := &pr.specs[i]
@@ -178,7 +178,7 @@ func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 			c.SetFrac(n.Div(n, c.Denom()), new(big.Int).Lsh(big.NewInt(1), 40))
 		}
 		total.Add(total, c)
-		total.Add(total, new(big.Rat).SetInt(pr.tardiness(i).Big()))
+		total.Add(total, new(big.Rat).SetInt(tardinessOf(pr, i).Big()))
 	}
 	return pr.certified(rel, &hare.Certificate{}, total.Mul(total, big.NewRat(1000, 1))), nil
 }
@@ -197,9 +197,9 @@ func (mj *machineJob) point(to []hare.Point, now, end *big.Int, speed int64, rou
 		hare.Point{TimeUs: micros(end), Rounds: rounds * (1 - left)})
 }
 
-// peak returns the greatest number of GPUs of all types that are in service at the same
+// peakGPUs returns the greatest number of GPUs of all types that are in service at the same
 // time, at least 1.
-func (pr *problem) peak() int64 {
+func peakGPUs(pr *problem) int64 {
 	changes := map[int64]int64{}
 	var times []int64
 	for _, steps := range pr.caps {

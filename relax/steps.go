@@ -1,9 +1,7 @@
 package relax
 
 import (
-	"context"
 	"math"
-	"math/big"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -122,13 +120,6 @@ func (pr *problem) stepsPay() bool {
 		}
 	}
 	return true
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // onSteps reports whether the times of a relaxed job's tasks are multiples of step.
@@ -309,145 +300,6 @@ func (sp *stepPrices) load(step int64, grid []int64, nanos [][]int64) {
 	}
 }
 
-// loadSteps prepares the recursions for prices of the oracle's rows on a grid of multiples of
-// step. A step of 0 means none.
-func (e *evaluator) loadSteps(step int64, grid []int64, nanos [][]int64) {
-	end := grid[len(grid)-1]
-	onGrid := step > 0 && !slices.ContainsFunc(grid, func(t int64) bool { return t%step != 0 })
-	if !onGrid || end/step > stepTerms {
-		e.stepJobs = nil
-		return
-	}
-	if e.stepJobs == nil || int64(e.stepPrices.cells) != end/step || e.stepPrices.step != step {
-		e.stepJobs = e.pr.stepJobs(step, end)
-	}
-	if !e.pr.model.Placed {
-		nanos = nanos[:len(e.pr.caps)]
-	}
-	e.stepPrices.load(step, grid, nanos)
-}
-
-// stepPhi returns φ of job i round by round if it is more than phi, that of the fluid,
-// else phi.
-func (e *evaluator) stepPhi(i int, phi *big.Rat, o *oracle) *big.Rat {
-	if e.stepJobs == nil || e.stepJobs[i] == nil {
-		return phi
-	}
-	o.steps.prices, o.steps.keepChoices = &e.stepPrices, false
-	guess, _ := phi.Float64()
-	v, ok := o.steps.phi(e.stepJobs[i], guess*stepGuess/float64(e.stepPrices.step))
-	x := new(big.Rat).SetInt(product(1, v, e.stepPrices.step))
-	if !ok || x.Cmp(phi) <= 0 {
-		return phi
-	}
-	return x
-}
-
-// loadRounded prepares the recursions for float prices if e.withSteps.
-func (e *evaluator) loadRounded(pi *prices) {
-	if !e.withSteps {
-		return
-	}
-	grid := make([]int64, len(pi.grid))
-	for g, t := range pi.grid {
-		grid[g] = int64(t)
-	}
-	rows := e.pr.rows[:len(e.pr.caps)]
-	if e.pr.model.Placed {
-		rows = e.pr.oracleRows()
-	}
-	nanos := make([][]int64, len(rows))
-	for k := range nanos {
-		nanos[k] = make([]int64, len(pi.at[k]))
-		for g, x := range pi.at[k] {
-			nanos[k][g] = int64(math.Round(min(x*float64(rows[k].gpus), hare.MaxExact)))
-		}
-	}
-	e.loadSteps(e.pr.step, grid, nanos)
-}
-
-// answer is solve for job i at the prices of o, or the job's schedule round by round if
-// that costs more.
-func (e *evaluator) answer(i int, o *oracle, ans *answer) {
-	ans.cutoff = e.cutoffs[i]
-	o.solve(&e.pr.jobs[i], ans, true)
-	e.cutoffs[i] = ans.cutoff
-	if !e.withSteps || e.stepJobs == nil || e.stepJobs[i] == nil {
-		return
-	}
-	o.steps.prices, o.steps.keepChoices = &e.stepPrices, true
-	step := float64(e.stepPrices.step)
-	v, ok := o.steps.phi(e.stepJobs[i], ans.phi*stepGuess/step)
-	if ok && float64(v)*step > ans.phi {
-		ans.phi, ans.uses, ans.progress = float64(v)*step, ans.uses[:0], ans.progress[:0]
-		o.steps.trace(e.stepJobs[i], ans, o.pi.grid)
-	}
-}
-
-// bestStep returns δ if bounding round by round gains enough for the cost of checking
-// it, else 0.
-func (e *evaluator) bestStep(gain, value *big.Rat) int64 {
-	least := new(big.Rat).Mul(value, big.NewRat(1, minStepGain))
-	if e.stepJobs == nil || gain.Cmp(least) < 0 || gain.Sign() <= 0 {
-		return 0
-	}
-	return e.stepPrices.step
-}
-
-// loadWork is the work of preparing one step of a type's prices.
-const loadWork = 10
-
-// stepWork returns the greatest work of the recursions of all jobs at prices up to end; 0 where no job is
-// bounded so.
-func (pr *problem) stepWork(end float64) (work float64) {
-	for _, j := range pr.stepJobs(pr.step, int64(end)) {
-		if j != nil {
-			moves := float64(len(j.modes))
-			for l := range len(j.levels) - 1 {
-				if j.levels[l].partial(j.tasks) {
-					moves++
-				}
-			}
-			work += float64(j.rounds+len(j.modes)) * moves * end / float64(pr.step)
-		}
-	}
-	if work > 0 {
-		work += loadWork * float64(len(pr.caps)) * end / float64(pr.step)
-	}
-	return work
-}
-
-// climbWithSteps continues from the best prices with jobs bounded round by round, if the
-// instance is so small that some steps take moderate work and the bound rises at these
-// prices.
-func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(float64)) {
-	pr := a.ev.pr
-	if pr.step == 0 {
-		return
-	}
-	first, all := firstStepWork, cfg.Effort*stepAscentWork
-	if cfg.StepWork > 0 {
-		first, all = min(first, cfg.StepWork), min(all, stepWorkFactor*cfg.StepWork)
-	}
-	if work := pr.stepWork(a.grid[len(a.grid)-1]); work == 0 || work > first {
-		return
-	}
-	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
-	a.keepWeights()
-	a.ev.withSteps = true
-	v, err := a.ev.dual(ctx, a.best, a.caps, grad, nil, 0)
-	work := 1.0 // of this first step; most starts are cut off
-	for _, o := range a.ev.oracles {
-		work += float64(o.steps.work)
-	}
-	steps := min(maxStepIters, int(all/work))
-	if err != nil || steps < minStepIters || v-a.value < math.Abs(a.value)/minStepGain {
-		a.ev.withSteps = false
-		return
-	}
-	progress := a.progress // the progress of the fluids guides schedules
-	a.progress, a.delta, a.minGain, a.patience = nil, stepDelta, 0, usualPatience
-	a.cur.copyFrom(a.best)
-	a.climb(ctx, steps, report)
-	a.progress = progress
-}
+// unreachable is more than any cost of a job that is bounded round by round; two such
+// costs add up in 64 bits.
+const unreachable = math.MaxInt64 / 4

@@ -1,14 +1,9 @@
 package relax
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 )
-
-// unreachable is more than any cost of a job that is bounded round by round; two such
-// costs add up in 64 bits.
-const unreachable = math.MaxInt64 / 4
 
 // stepRecursion runs the dynamic programme of bounding round by round. It holds scratch
 // memory, so each goroutine needs its own.

@@ -1,6 +1,7 @@
 package relax
 
 import (
+	"math"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -208,4 +209,84 @@ func (pr *problem) withFixed(rel *hare.Relaxation) *hare.Relaxation {
 	}
 	rel.Progress = progress
 	return rel
+}
+
+// roundTime returns τ_j in microseconds: the least time of one round on an empty cluster
+// with room for so many tasks of each mode at once. It returns false if no round can
+// ever run. It takes O(modes · log) for relaxed jobs and O(modes log modes) otherwise.
+func roundTime(j *model.Job, modes []roundMode) (tau int64, ok bool) {
+	switch {
+	case j.Sync == hare.Relaxed:
+		return relaxedRound(j, modes)
+	case j.Mix:
+		return mixedRound(j, modes)
+	}
+	tau = math.MaxInt64
+	for x := range modes {
+		if md := &modes[x]; md.most >= j.Tasks {
+			tau = min(tau, md.DurationUs())
+		}
+	}
+	return tau, tau != math.MaxInt64
+}
+
+func relaxedRound(j *model.Job, modes []roundMode) (int64, bool) {
+	enough := func(t int64) bool {
+		var n int64
+		for x := range modes {
+			md := &modes[x]
+			if t < md.DurationUs() {
+				continue
+			}
+			each := (t - md.SyncUs) / md.ComputeUs
+			if each >= j.Tasks && md.most > 0 {
+				return true
+			}
+			n += md.most * each
+			if n >= j.Tasks {
+				return true
+			}
+		}
+		return false
+	}
+	hi := int64(math.MaxInt64)
+	for x := range modes {
+		if md := &modes[x]; md.most > 0 {
+			hi = min(hi, md.SyncUs+j.Tasks*md.ComputeUs)
+		}
+	}
+	if hi == math.MaxInt64 {
+		return 0, false
+	}
+	lo := int64(0) // lo is too short, hi is long enough
+	for hi-lo > 1 {
+		mid := lo + (hi-lo)/2
+		if enough(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi, true
+}
+
+func mixedRound(j *model.Job, modes []roundMode) (int64, bool) {
+	modes = slices.Clone(modes)
+	slices.SortFunc(modes, func(a, b roundMode) int {
+		switch {
+		case a.DurationUs() < b.DurationUs():
+			return -1
+		case a.DurationUs() > b.DurationUs():
+			return 1
+		}
+		return 0
+	})
+	var n int64
+	for x := range modes {
+		md := &modes[x]
+		if n += md.most; n >= j.Tasks {
+			return md.DurationUs(), true
+		}
+	}
+	return 0, false
 }

@@ -1,9 +1,5 @@
 package relax
 
-import (
-	"github.com/hare-sched/hare"
-)
-
 // trailingStep is a step of a trailing minimum: price from start on, charged to cell
 // (−1: no charge).
 type trailingStep struct {
@@ -16,37 +12,6 @@ type trailingStep struct {
 type sharedTrailing struct {
 	version int64
 	steps   []trailingStep
-}
-
-// loadTrailing sets o.trailing[i] to the trailing minimum of mode i from the release on.
-func (o *oracle) loadTrailing(j *job) {
-	if len(o.ownTrailing) < len(j.modes) {
-		o.ownTrailing = make([][]trailingStep, len(j.modes))
-	}
-	o.trailing = o.trailing[:0]
-	for i := range j.modes {
-		md := &j.modes[i]
-		s := 0.0
-		if j.sync == hare.Relaxed {
-			s = md.s
-		}
-		if md.trailingID < 0 {
-			o.ownTrailing[i] = trailingMinimum(o.ownTrailing[i][:0], o.pi.grid, o.pi.at[md.row], s+md.ahead, j.a, &o.window)
-			o.ownTrailing[i] = ahead(o.ownTrailing[i], md.ahead, j.a)
-			o.trailing = append(o.trailing, o.ownTrailing[i])
-			continue
-		}
-		for len(o.sharedTrailing) <= md.trailingID {
-			o.sharedTrailing = append(o.sharedTrailing, sharedTrailing{version: -1})
-		}
-		t := &o.sharedTrailing[md.trailingID]
-		if t.version != o.version {
-			t.steps = trailingMinimum(t.steps[:0], o.pi.grid, o.pi.at[md.row], s+md.ahead, j.a, &o.window)
-			t.steps = ahead(t.steps, md.ahead, j.a)
-			t.version = o.version
-		}
-		o.trailing = append(o.trailing, t.steps)
-	}
 }
 
 // trailingMinimum appends the least price of a row within [max(t − s, a), t] for each t
@@ -95,4 +60,20 @@ func appendStep(t []trailingStep, s trailingStep) []trailingStep {
 		return t
 	}
 	return append(t, s)
+}
+
+// ahead lets trailing minima from a on see prices that come so much later.
+func ahead(steps []trailingStep, by, a float64) []trailingStep {
+	if by == 0 {
+		return steps
+	}
+	n := 0
+	for _, s := range steps {
+		if s.start = max(a, s.start-by); n > 0 && steps[n-1].start == s.start {
+			n--
+		}
+		steps[n] = s
+		n++
+	}
+	return steps[:n]
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/model"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Metrics are the figures by which policies of all engines are compared. Times are in
@@ -321,10 +322,11 @@ func (p *presence) until(t float64) float64 {
 	return p.sum[i]
 }
 
-// Percentile is the nearest rank of sorted values.
+// Percentile is the one definition of a percentile in this module: the least of the sorted values that at least the
+// share p of them do not exceed. It is 0 without values.
 func Percentile(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return sorted[max(0, int(math.Ceil(p*float64(len(sorted))))-1)]
+	return stat.Quantile(p, stat.Empirical, sorted, nil)
 }

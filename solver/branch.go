@@ -14,72 +14,6 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// Branch and bound comes after a first part of the search, whose plan prunes the tree. It proves the optimum of most
-// instances of up to ten rigid jobs, and of some of up to treeJobs. Other instances of gang and rigid jobs are bounded
-// by prices of each job, before the search or, where the search cannot use all cores, beside the search.
-const (
-	treeJobs     = 24
-	treeWork     = 1 << 13                // the most jobs times GPUs of a tree
-	treeShare    = 0.6                    // of the time after the price bound, where there may be a tree
-	rootShare    = 0.25                   // of the time after the price bound, for prices of jobs
-	provingShare = 0.25                   // the share of the time of a tree for the proof by package verify
-	evaluations  = 8_000                  // without a limit
-	rootPricings = 120_000                // without a limit: how often a job is priced where there is no tree
-	fewer        = 3_000                  // where the gap that was asked for is reached
-	branchWork   = 0.25                   // the share of a work limit
-	searchSpan   = 100 * time.Millisecond // for each job, until a tree is tried
-	longTree     = 10 * time.Second       // a tree that takes longer leaves time to the search
-	rootSeconds  = 0.01                   // the time for each job below which the search has all of it
-	sideSeconds  = 0.004                  // the same where the prices are found beside the search
-	keptSeconds  = 0.005                  // the time for each job that prices of jobs leave to the search
-	leastSeconds = 0.001                  // the time for each job in which they gain something
-	rootCells    = 96                     // the grid of prices of jobs
-	timedCells   = 384                    // the finest one where there is a time limit
-	mixtureJobs  = 300                    // the most jobs, some of them relaxed, that get prices beside the search
-	setCalls     = 10                     // the oracle calls that stand for the part of a job in a step
-)
-
-// grows reports whether a tree may follow the search.
-func (s *solve) grows() bool {
-	jobs := len(s.model.Jobs)
-	return jobs > 1 && jobs <= treeJobs && jobs*len(s.model.GPUs) <= treeWork && branch.New(s.model) != nil
-}
-
-// branches reports whether branch and bound, or prices of jobs, follow the search.
-func (s *solve) branches() bool {
-	if s.opt.Bound != hare.MethodPrice || !s.searches() || s.stability.chargesMoves() || s.limits.unpriced ||
-		s.cfg.Ablation.Branch || s.cfg.Ablation.Search {
-		return false
-	}
-	if s.grows() {
-		return true
-	}
-	jobs := len(s.model.Jobs)
-	least := rootSeconds
-	if s.besidePays() {
-		least = sideSeconds
-	}
-	t := s.opt.TimeLimit.Seconds()
-	return (t == 0 || jobs <= treeJobs || t >= least*float64(jobs)) && relax.PricesJobs(s.model) &&
-		(!s.relaxes() || s.pricesRelaxed())
-}
-
-// relaxes reports whether some job is relaxed.
-func (s *solve) relaxes() bool {
-	return slices.ContainsFunc(s.model.Jobs, func(j model.Job) bool { return j.Sync == hare.Relaxed })
-}
-
-// pricesRelaxed reports whether prices of jobs are found although some job is relaxed: where rounds are wide, the
-// clock ends the search, and there are few jobs, or a core that the search does not need.
-func (s *solve) pricesRelaxed() bool {
-	jobs, t := len(s.model.Jobs), s.opt.TimeLimit.Seconds()
-	if t == 0 || s.opt.WorkLimit > 0 || !relax.WideRounds(s.model) {
-		return false
-	}
-	return jobs <= greedy.StagedJobs || jobs <= mixtureJobs && t >= rootSeconds*float64(jobs) && s.besidePays() &&
-		greedy.AnnealsMixture(s.model)
-}
-
 // improveAndBranch improves the incumbent, and raises the bound: by prices of jobs before the search, or by branch and
 // bound behind a part of it.
 func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
@@ -88,8 +22,8 @@ func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
 	case s.grows():
 		s.improveAndGrow(ctx, guide)
 		return
-	case s.pricesBeside():
-		s.improveBesidePrices(ctx, guide)
+	case s.pricesConcurrently():
+		s.improveWhilePricing(ctx, guide)
 		return
 	default:
 		s.priceJobs(ctx)
@@ -126,26 +60,6 @@ func (s *solve) pricings() int64 {
 		most = fewer // a proof may cost next to nothing
 	}
 	return most
-}
-
-// evaluationWork is the work of an evaluation of all jobs, by a tree or by prices of jobs, which takes longer.
-func (s *solve) evaluationWork() float64 {
-	each := float64(max(1, len(s.model.Jobs))) * workPerCall
-	if !s.grows() {
-		each *= setCalls
-	}
-	return each
-}
-
-// optimal reports whether the bound is the value.
-func (s *solve) optimal() bool {
-	gap, ok := gapOf(s.value, s.best.rel)
-	return ok && gap.Sign() == 0
-}
-
-// timeLeft returns the time until the reserve begins.
-func (s *solve) timeLeft() time.Duration {
-	return time.Duration(float64(s.opt.TimeLimit)*(1-s.limits.reserve)) - time.Since(s.began)
 }
 
 // branch raises the bound by branch and bound, with so many evaluations of prices at most, and takes

@@ -41,20 +41,6 @@ func (s *solve) firstSchedule(ctx context.Context) error {
 	return nil
 }
 
-// updateIncumbent keeps plan if it is better than the incumbent.
-func (s *solve) updateIncumbent(plan *greedy.Plan, err error) {
-	if err != nil || plan == nil {
-		return
-	}
-	if v := plan.Value(s.model); s.incumbent == nil || v.Cmp(s.value) < 0 {
-		s.incumbent, s.value = plan, v
-	}
-}
-
-// searches reports whether the schedule is improved after its assignment. The schedules
-// of the papers' plain rules and of methods are not improved.
-func (s *solve) searches() bool { return s.opt.Assign == string(greedy.Insertion) && s.method == nil }
-
 func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 	s.event(PhaseAssign, true)
 	began := time.Now()
@@ -153,7 +139,7 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.I
 		s.clocked = true
 		cfg.JobSeconds = span / 1e9 / float64(max(1, len(s.model.Jobs)))
 		cfg.Elapsed = func() float64 {
-			if s.gapReachedBeside() {
+			if s.gapReachedConcurrently() {
 				return 1
 			}
 			return float64(time.Since(began)) / max(1, span)

@@ -1,32 +1,11 @@
 package solver
 
 import (
+	"cmp"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
 )
-
-// limits are the amounts of work and the shares of time that a solve may spend. They follow
-// from the size of the instance and the options. Without a time limit, the result depends on
-// the limits and not on the clock.
-type limits struct {
-	boundEffort, planEffort float64    // the factors of the numbers of iterations of the ascents
-	restEffort              float64    // of the bound after a plan that comes first and soon bounds better than an ascent
-	minGain                 float64    // the least gain of a step of the ascents, as a share; 0 makes all steps
-	boundShare, planShare   float64    // the shares of the time limit by which the ascents end
-	reserve                 float64    // the share kept for verification and encoding
-	charge                  planCharge // of the first plan for the search
-	chargeVaries            bool       // whether other charges may be better
-	cells, planCells        int        // the numbers of cells of the finest grids
-	steps                   int        // see relax.Config
-	stepWork                float64    // see relax.Config
-	maxLPs                  int        // see relax.Config
-	moves                   int64
-	evaluations             int64 // of branch and bound; 0 means no limit
-	samePlan                bool  // the plan comes first, and is the same for all limits above some
-	large                   bool
-	unpriced                bool // the work does not pay for any prices
-	workers, chains         int  // of the search; see greedy.ImproveConfig
-}
 
 // taskSeconds and jobSeconds estimate the time of the last phase for each task and for each
 // job. The last phase assigns GPUs, checks the schedule and encodes the result; the bound is
@@ -104,6 +83,10 @@ const (
 	samePlanRest    = 0.05 // and the least, since no effort at all means the usual one to relax.Config
 )
 
+// lpsFor returns how many linear programs a work pays for, as relax.Config has it: −1 means none.
+func lpsFor(work float64) int { return cmp.Or(int(work/workPerLP), -1) }
+
+// setLimits sets the limits from the size of the instance and the options.
 func (s *solve) setLimits() {
 	n := float64(max(1, len(s.model.Jobs)))
 	tasks := float64(greedy.Entries(s.model))
@@ -131,34 +114,7 @@ func (s *solve) setLimits() {
 		}
 	}
 	if s.opt.TimeLimit > 0 {
-		last := tasks*taskSeconds*(1+4*min(1, tasks/2e6)) + n*jobSeconds + 0.005
-		l.reserve = min(0.8, 0.01+last/s.opt.TimeLimit.Seconds())
-		if usable := (1 - l.reserve) * s.opt.TimeLimit.Seconds(); usable < n*secondsForPlan {
-			l.boundShare, l.planShare = 0.7, 0.7
-		}
-		cores := s.cores()
-		step := n * stepSeconds / float64(cores) / s.opt.TimeLimit.Seconds()
-		l.minGain = minGainShare * 100 * step
-		l.cells *= 4 // finer grids, as far as they pay
-		if relaxed && !l.large {
-			l.planCells *= 2 // prices of gang and rigid jobs guide no better on finer grids
-		}
-		l.boundEffort = min(maxEffort, max(minEffort, timedShare/(fullSteps*step)))
-		same, most := samePlanEffort, samePlanShare/(fullSteps*step) // most is the effort that the share allows
-		if relaxed {
-			same = min(samePlanRelaxed, max(same, samePlanJobs/n))
-		}
-		if l.samePlan = !l.large && same <= most; l.samePlan {
-			l.planEffort, l.planShare, l.boundShare = same, l.boundShare, l.planShare
-			l.restEffort = min(samePlanBound, max(samePlanRest, most-same))
-		} else {
-			l.planEffort = l.boundEffort
-		}
-		l.boundShare *= 1 - l.reserve
-		l.planShare *= 1 - l.reserve
-		if l.large && s.model.Placed {
-			l.leaveToProof(s.proofWork()/float64(cores)/s.opt.TimeLimit.Seconds(), 3*step)
-		}
+		s.limitTime(&l, tasks, relaxed)
 	}
 	if w := s.cfg.Ablation; w != (Ablation{}) {
 		if w.Steps {
@@ -180,9 +136,7 @@ func (s *solve) setLimits() {
 	}
 	if s.opt.WorkLimit > 0 {
 		l.stepWork = stepWorkPerUnit * work
-		if l.maxLPs = int(work / workPerLP); l.maxLPs == 0 {
-			l.maxLPs = -1
-		}
+		l.maxLPs = lpsFor(work)
 	}
 	ascents := fullCalls * n * workPerCall * (l.boundEffort + l.planEffort)
 	if l.unpriced || s.opt.WorkLimit > 0 && work < minCalls*n*workPerCall {
@@ -215,6 +169,39 @@ func (s *solve) setLimits() {
 	s.limits = l
 }
 
+// limitTime divides a time limit among the ascents, the search and the end of the solve.
+func (s *solve) limitTime(l *limits, tasks float64, relaxed bool) {
+	n := float64(max(1, len(s.model.Jobs)))
+	last := tasks*taskSeconds*(1+4*min(1, tasks/2e6)) + n*jobSeconds + 0.005
+	l.reserve = min(0.8, 0.01+last/s.opt.TimeLimit.Seconds())
+	if usable := (1 - l.reserve) * s.opt.TimeLimit.Seconds(); usable < n*secondsForPlan {
+		l.boundShare, l.planShare = 0.7, 0.7
+	}
+	cores := s.cores()
+	step := n * stepSeconds / float64(cores) / s.opt.TimeLimit.Seconds()
+	l.minGain = minGainShare * 100 * step
+	l.cells *= 4 // finer grids, as far as they pay
+	if relaxed && !l.large {
+		l.planCells *= 2 // prices of gang and rigid jobs guide no better on finer grids
+	}
+	l.boundEffort = min(maxEffort, max(minEffort, timedShare/(fullSteps*step)))
+	same, most := samePlanEffort, samePlanShare/(fullSteps*step) // most is the effort that the share allows
+	if relaxed {
+		same = min(samePlanRelaxed, max(same, samePlanJobs/n))
+	}
+	if l.samePlan = !l.large && same <= most; l.samePlan {
+		l.planEffort, l.planShare, l.boundShare = same, l.boundShare, l.planShare
+		l.restEffort = min(samePlanBound, max(samePlanRest, most-same))
+	} else {
+		l.planEffort = l.boundEffort
+	}
+	l.boundShare *= 1 - l.reserve
+	l.planShare *= 1 - l.reserve
+	if l.large && s.model.Placed {
+		l.leaveToProof(s.proofWork()/float64(cores)/s.opt.TimeLimit.Seconds(), 3*step)
+	}
+}
+
 // proofWork estimates the time of one core in which a bound by prices is computed exactly and proved.
 func (s *solve) proofWork() float64 {
 	seconds := 0.0
@@ -238,4 +225,13 @@ func (l *limits) leaveToProof(proof, least float64) {
 	l.boundShare -= proof
 	l.planShare = max(l.planShare-proof, l.boundShare)
 	l.unpriced = l.boundShare < least
+}
+
+// evaluationWork is the work of an evaluation of all jobs, by a tree or by prices of jobs, which takes longer.
+func (s *solve) evaluationWork() float64 {
+	each := float64(max(1, len(s.model.Jobs))) * workPerCall
+	if !s.grows() {
+		each *= setCalls
+	}
+	return each
 }

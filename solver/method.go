@@ -8,25 +8,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
-	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
 )
-
-// Method makes the plan of a batch in place of the engine's search, such as the scheduler of
-// another paper. Its plan stands beside the same certified bound.
-type Method struct {
-	Name string
-	// Plan returns a feasible schedule of a valid instance. It refuses what the method does not
-	// know by *hare.InvalidError, with a pointer into the instance, and says that it finds no
-	// schedule by an error that wraps ErrNoPlan. Equal calls return equal schedules.
-	Plan func(ctx context.Context, inst *hare.Instance, in MethodInput) (*hare.Schedule, error)
-}
-
-// MethodInput is what a method gets beside the instance.
-type MethodInput struct {
-	Seed int64
-	LP   relax.LP // nil means none
-}
 
 // ErrNoPlan says that a method found no schedule.
 var ErrNoPlan = errors.New("no schedule was found")

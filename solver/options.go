@@ -102,3 +102,14 @@ func (s *solve) checkDetail() error {
 			tasks),
 	}
 }
+
+// WithObjective returns the instance with an objective in place of its own, or the instance
+// itself where objective is "".
+func WithObjective(inst *hare.Instance, objective string) *hare.Instance {
+	if objective == "" || objective == inst.Objective {
+		return inst
+	}
+	other := *inst
+	other.Objective = objective
+	return &other
+}

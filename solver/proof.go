@@ -2,35 +2,12 @@ package solver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
 )
-
-// proven is a certified bound. A bound by prices is proved by package verify when it is
-// found, so that the end of a solve only checks the schedule: a proof takes 0.1 s for
-// 500 jobs, and far more round by round.
-type proven struct {
-	rel   *hare.Relaxation
-	proof *verify.Proof // nil if the proof takes too little time to be kept
-}
-
-// amount returns the bound of the answer, or nil without one.
-func (pb *proven) amount() *hare.Amount {
-	if pb.rel == nil {
-		return nil
-	}
-	b := pb.rel.Bound.RoundDown()
-	return &b
-}
-
-// atLeast reports that rel is not certified or proves no more than pb.
-func (pb *proven) atLeast(rel *hare.Relaxation) bool {
-	return rel == nil || !rel.Certified || pb.rel != nil && rel.Bound.Cmp(pb.rel.Bound) <= 0
-}
 
 // watchCancel sets s.quit, which ends when the caller cancels and not at a deadline.
 // Late work towards a bound is useful at a deadline, but not when the caller waits for
@@ -50,11 +27,6 @@ func (s *solve) watchCancel() (stop func()) {
 		off()
 		cancel()
 	}
-}
-
-// cancelled reports whether the caller ended the solve.
-func (s *solve) cancelled() bool {
-	return s.parent.Err() != nil && !errors.Is(s.parent.Err(), context.DeadlineExceeded)
 }
 
 // keepBound keeps the best certified bound.

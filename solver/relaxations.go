@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 )
 
@@ -45,15 +47,10 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 			s.cut = true
 		}
 	}
-	if s.pricesWanted() && !s.limits.unpriced && !s.rungs() {
+	if s.pricesWanted() && !s.limits.unpriced && !s.climbs() {
 		guide = s.priceAndPlan(ctx, guide, warmStart(s.model, s.cfg.WarmPrices))
 	}
 	return guide, s.fault
-}
-
-// pricesWanted reports whether the bound or the search goes by prices.
-func (s *solve) pricesWanted() bool {
-	return s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice
 }
 
 // priceAndPlan finds prices for the bound and for the search, from those of another relaxation if there is one, and
@@ -61,17 +58,18 @@ func (s *solve) pricesWanted() bool {
 func (s *solve) priceAndPlan(ctx context.Context, guide, from *hare.Relaxation) *hare.Relaxation {
 	plans := s.opt.Order == hare.MethodPrice && s.searches() && !s.cfg.Ablation.PlanPrices
 	var first *hare.Relaxation
-	effort, cells := s.limits.boundEffort, s.limits.cells
+	as := ascent{effort: s.limits.boundEffort, gain: s.limits.minGain, cells: s.limits.cells, lps: s.limits.maxLPs}
 	if plans && s.limits.samePlan {
 		first = s.plan(from)
 		from = first
 		if s.planBounds(first) {
-			effort, cells = s.limits.restEffort, s.limits.planCells
+			as.effort, as.cells = s.limits.restEffort, s.limits.planCells
 		}
 	}
 	s.event(PhaseBound, true)
 	share, cancel := s.context(s.limits.boundShare)
-	rel := s.price(share, planCharge{}, effort, s.limits.minGain, cells, from)
+	as.from = from
+	rel := s.price(share, as)
 	cancel()
 	s.keepPrices(rel)
 	switch {
@@ -104,16 +102,14 @@ func (s *solve) plan(from *hare.Relaxation) *hare.Relaxation {
 	s.event(PhasePlan, true)
 	share, cancel := s.context(s.limits.planShare)
 	defer cancel()
-	gain := s.limits.minGain
-	lps := s.limits.maxLPs
+	as := ascent{charge: s.limits.charge, effort: s.limits.planEffort, gain: s.limits.minGain,
+		cells: s.limits.planCells, lps: s.limits.maxLPs, from: from}
 	if s.limits.samePlan {
-		gain = 0
-		if !s.relaxes() {
-			s.limits.maxLPs = -1
+		if as.gain = 0; !s.relaxes() {
+			as.lps = -1
 		}
 	}
-	rel := s.price(share, s.limits.charge, s.limits.planEffort, gain, s.limits.planCells, from)
-	s.limits.maxLPs = lps
+	rel := s.price(share, as)
 	s.keepPrices(rel)
 	return rel
 }
@@ -126,10 +122,16 @@ func (s *solve) keepPrices(rel *hare.Relaxation) {
 	}
 }
 
-// price finds prices, starting from those of another relaxation if there is one; effort and gain are those of
-// relax.Config.
-func (s *solve) price(ctx context.Context, charge planCharge, effort, gain float64, cells int,
-	from *hare.Relaxation) *hare.Relaxation {
+// ascent says how prices are found; the fields but charge are those of relax.Config.
+type ascent struct {
+	charge       planCharge // none for a bound
+	effort, gain float64
+	cells, lps   int
+	from         *hare.Relaxation // prices to start from, if there are any
+}
+
+// price finds prices.
+func (s *solve) price(ctx context.Context, as ascent) *hare.Relaxation {
 	// The effort of the ascent then depends on the number of cores.
 	s.clocked = s.clocked || s.opt.TimeLimit > 0
 	var improved func(*hare.Relaxation)
@@ -143,9 +145,9 @@ func (s *solve) price(ctx context.Context, charge planCharge, effort, gain float
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
 		Improved: improved, WantImproved: s.boundDue, Quit: s.quit.Done(), LP: s.cfg.LP, Workers: s.cfg.Workers,
-		SyncAsCompute: charge.sync, IdleCharge: charge.idle, Effort: effort, WarmStart: from, Cells: cells,
-		MinGain: gain,
-		Steps:   s.limits.steps, StepWork: s.limits.stepWork, MaxLPs: s.limits.maxLPs, NoSizes: s.cfg.Ablation.Sizes,
+		SyncAsCompute: as.charge.sync, IdleCharge: as.charge.idle, Effort: as.effort, WarmStart: as.from,
+		Cells: as.cells, MinGain: as.gain, MaxLPs: as.lps,
+		Steps: s.limits.steps, StepWork: s.limits.stepWork, NoSizes: s.cfg.Ablation.Sizes,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
@@ -153,6 +155,41 @@ func (s *solve) price(ctx context.Context, charge planCharge, effort, gain float
 	}
 	if err != nil {
 		return nil
+	}
+	return rel
+}
+
+// planBounds reports whether prices of jobs soon raise the bound of a plan for the search above that of an ascent for
+// the bound. In a quarter of a short limit they do so only for few jobs.
+func (s *solve) planBounds(plan *hare.Relaxation) bool {
+	return plan != nil && plan.Certified && s.branches() && !s.grows() &&
+		(s.concurrencyPays() || len(s.model.Jobs) <= greedy.StagedJobs)
+}
+
+// warmStart reads the prices of a certificate for the types of m; types without prices
+// are free. It returns nil if there are no such prices. The truth of the bound does not
+// depend on these prices.
+func warmStart(m *model.Model, c *hare.Certificate) *hare.Relaxation {
+	if c == nil || len(c.GridUs) < 2 || c.GridUs[0] != 0 {
+		return nil
+	}
+	cells := len(c.GridUs) - 1
+	for g := range cells {
+		if c.GridUs[g+1] <= c.GridUs[g] || c.GridUs[g+1] > hare.MaxExact {
+			return nil
+		}
+	}
+	rel := &hare.Relaxation{GridUs: c.GridUs, Prices: make([][]float64, len(m.Types))}
+	for k := range m.Types {
+		rel.Prices[k] = make([]float64, cells)
+		for _, p := range c.Prices {
+			if p.Type != m.Types[k] || len(p.Nanos) != cells {
+				continue
+			}
+			for g, x := range p.Nanos {
+				rel.Prices[k][g] = float64(max(0, x)) * 1e-9
+			}
+		}
 	}
 	return rel
 }

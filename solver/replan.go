@@ -50,7 +50,7 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 		if old == nil {
 			old = greedy.FromSchedule(s.model, &hare.Schedule{}) // nothing of the plan can stay
 		}
-		s.stability = &stabilitySearch{rest: r, whole: whole, previous: old, price: float64(req.StabilityMicro)}
+		s.stability = &stabilitySearch{remainder: r, whole: whole, previous: old, price: float64(req.StabilityMicro)}
 		// If a job has no place beside the rest, there is no plan to keep.
 		work, cancel := s.context(keptShare)
 		keep, err := greedy.Complete(work, s.model, old)
@@ -161,7 +161,7 @@ func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Insta
 	}
 	if _, _, faults := verify.ScheduleValue(before, sched); len(faults) > 0 {
 		return nil, nil, &hare.InvalidError{Pointer: field, Code: "refused",
-			Detail: "it is no schedule of the instance at " + at + ": " + faults[0].String()}
+			Detail: "it is not a schedule of the instance at " + at + ": " + faults[0].String()}
 	}
 	return before, sched, nil
 }
@@ -187,21 +187,9 @@ const (
 // puts jobs back.
 var moveCostShares = [...]float64{0.1, 0.3, 1}
 
-// stabilitySearch chooses between plans by the sum of value and cost of moves.
-type stabilitySearch struct {
-	rest     *rest
-	whole    *hare.Instance
-	previous *greedy.Plan // the blocks of the previous plan, of jobs that can stay
-	kept     *greedy.Plan // previous with the other jobs beside them; nil if they have no place
-	price    float64      // stability, in 1e-12 weight-seconds per GPU-µs
-}
-
-// chargesMoves reports whether moves have a price.
-func (ss *stabilitySearch) chargesMoves() bool { return ss != nil && ss.price > 0 }
-
 // moveCost returns the price of job i's moves at blocks in these shapes, in 1e-12 weight-seconds.
 func (ss *stabilitySearch) moveCost(m *model.Model, i int, blocks []greedy.Block, shapes greedy.JobShapes) float64 {
-	j := &ss.rest.jobs[i]
+	j := &ss.remainder.jobs[i]
 	if j.why != "" || len(j.planned) == 0 ||
 		ss.previous.ShapesOf(i) == shapes && slices.Equal(blocks, ss.previous.Jobs[i]) {
 		return 0
@@ -285,48 +273,4 @@ func shareOf(ctx context.Context, shares int) (context.Context, context.CancelFu
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, time.Until(end)/time.Duration(shares))
-}
-
-// fillReplan reports what the plan of s moves, and composes the plan with what has run.
-// s must be finished.
-func (ss *stabilitySearch) fillReplan(s *solve) *hare.Replan {
-	report, m, p := *ss.rest.report, s.model, s.incumbent
-	rep := &report
-	for i := range ss.rest.jobs {
-		j := &ss.rest.jobs[i]
-		if j.added || m.Jobs[i].Rounds == 0 {
-			continue
-		}
-		id := ss.rest.inst.Jobs[i].ID
-		moved, all := movedTime(j.planned, taskRuns(m, i, p.Jobs[i], p.ShapesOf(i)))
-		rep.PlannedGPU = rep.PlannedGPU.Add(all)
-		rep.MovedGPU = rep.MovedGPU.Add(moved)
-		if j.why != "" {
-			rep.ForcedGPU = rep.ForcedGPU.Add(moved)
-		}
-		if moved.Sign() == 0 && j.why != hare.MovedLost {
-			rep.Kept = append(rep.Kept, id)
-			continue
-		}
-		to := hare.JobPlace{StartUs: s.res.Jobs[i].StartUs + ss.rest.at, EndUs: p.EndUs[i] + ss.rest.at}
-		for _, b := range p.Jobs[i] {
-			to.Types = append(to.Types, m.Types[m.Classes[b.Class].Type])
-		}
-		slices.Sort(to.Types)
-		to.Types = slices.Compact(to.Types)
-		why := j.why
-		switch {
-		case why != "":
-		case to.EndUs < j.from.EndUs:
-			why = hare.MovedEarlier
-		default:
-			why = hare.MovedMadeWay
-		}
-		rep.Moved = append(rep.Moved, hare.MovedJob{ID: id, From: j.from, To: to, GPU: moved, Why: why})
-	}
-	whole, err := ss.rest.compose(ss.whole, s.res.Schedule)
-	if rep.Whole = whole; err != nil {
-		rep.WholeMissing = err.Error()
-	}
-	return rep
 }

@@ -1,15 +1,18 @@
 // Package solver turns an instance into a schedule with a certified bound under one
 // deadline. A solve bounds the instance, orders the jobs, assigns them to GPUs, improves the
 // schedule by a search and verifies the result.
+//
+// Its files are layers: a solve as data (solve), what it may spend and what pays (limits, pays, charges), the answer
+// with its proof and report (answer, proof, metrics, report), the parts of a solve (relaxations, improve, plans,
+// concurrent_prices, branch, budget_ladder, method), what is left of an earlier plan (remainder*, moved), and on top
+// Solve and Replan.
 package solver
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -19,89 +22,6 @@ import (
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
-
-// These are the phases of a solve, in order. With enough time PhasePlan comes before PhaseBound.
-const (
-	PhaseAssign  = "assign"  // makes a first schedule
-	PhaseBound   = "bound"   // finds prices for the certificate
-	PhasePlan    = "plan"    // finds prices for the search
-	PhaseImprove = "improve" // runs the search
-	PhaseBranch  = "branch"  // divides the schedules into cases, to prove the best one optimal
-	PhaseVerify  = "verify"  // runs the independent check
-)
-
-// Event is the state of a running solve.
-type Event struct {
-	Phase   string
-	Elapsed time.Duration
-	Left    time.Duration // the time until the deadline; negative without a deadline
-	Value   *hare.Amount  // the value of the incumbent; nil without one
-	Bound   *hare.Amount  // the best bound so far; nil without one
-	Nodes   int           // the nodes of the tree of PhaseBranch so far
-}
-
-// Config holds the settings beside the options. Its zero value is useful.
-type Config struct {
-	// LP is the linear-programming engine, as of package relax/highs; nil means none.
-	LP relax.LP
-	// EngineVersion names the LP engine in results.
-	EngineVersion string
-	// Version is the version of Hare; empty means "dev".
-	Version string
-	// Workers limits the number of goroutines; zero means GOMAXPROCS.
-	Workers int
-	// BoundWork limits the work of Bound in units of the option work_limit, so that the same
-	// limit gives the same bound. Zero means no limit.
-	BoundWork int64
-	// Progress is called from the solving goroutine, at most every 50 ms and at each change
-	// of phase. It may be nil.
-	Progress func(Event)
-	// Checkpoint is called often from the solving goroutine, once there is a schedule. Its
-	// argument builds the verified result of the best pair so far and may be used only
-	// during the call. To call it costs about as much as the end of a solve, which shortens
-	// the search under a time limit; nothing else of the answer changes. Checkpoint may be
-	// nil.
-	Checkpoint func(best func() (*hare.Result, error))
-	// WarmPrices has prices of the same instance or of a similar one, from which the bound
-	// starts; nil means none. WarmPrices influences how soon a bound is good, never whether
-	// it is true.
-	WarmPrices *hare.Certificate
-	// Start is a schedule of the instance from which the search begins if its own first
-	// schedule is no better; nil means none. A schedule that breaks a constraint is ignored.
-	Start *hare.Schedule
-	// Methods are what the option method may name.
-	Methods []Method
-	// Ablation turns parts off, to measure what each is worth.
-	Ablation Ablation
-	// Restarts returns the number of restarts of the LP workers so far. A solve during which
-	// the number grows is not reproducible. Nil means 0.
-	Restarts func() int64
-}
-
-// Ablation names the parts of a solve that may be turned off.
-type Ablation struct {
-	Sizes         bool // prices by size for gang and rigid jobs
-	Steps         bool // bounding relaxed jobs round by round
-	FineGrid      bool // grids of more than 96 cells
-	MinGain       bool // ending ascents that gain little
-	PlanPrices    bool // separate prices for the search
-	PlanWarmStart bool // starting the plan's ascent from the bound's prices
-	SearchPrices  bool // prices in the search
-	Search        bool
-	Branch        bool // branch and bound of small instances of rigid jobs
-	// SearchParts names searches and parts of searches, as greedy.SearchParts does, with commas between them.
-	SearchParts string
-}
-
-// WithoutSearchPart turns one of the searches or their parts off as well.
-func (ab *Ablation) WithoutSearchPart(name string) {
-	ab.SearchParts = strings.TrimPrefix(ab.SearchParts+","+name, ",")
-}
-
-// searchParts returns the searches and parts of searches that are off.
-func (ab *Ablation) searchParts() []string {
-	return strings.FieldsFunc(ab.SearchParts, func(r rune) bool { return r == ',' })
-}
 
 // SearchParts returns the searches, and parts of them, that an Ablation may name.
 func SearchParts() []string { return greedy.SearchParts() }
@@ -123,17 +43,6 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 		}
 	}
 	return s.run()
-}
-
-// WithObjective returns the instance with an objective in place of its own, or the instance
-// itself where objective is "".
-func WithObjective(inst *hare.Instance, objective string) *hare.Instance {
-	if objective == "" || objective == inst.Objective {
-		return inst
-	}
-	other := *inst
-	other.Objective = objective
-	return &other
 }
 
 func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Config) (*solve, error) {
@@ -209,9 +118,7 @@ func bound(ctx context.Context, inst *hare.Instance, rc relax.Config, cfg Config
 	rc.LP, rc.Workers, rc.Steps = cfg.LP, cfg.Workers, 2
 	if work := float64(cfg.BoundWork); work > 0 {
 		rc.StepWork = stepWorkPerUnit * work
-		if rc.MaxLPs = int(work / workPerLP); rc.MaxLPs == 0 {
-			rc.MaxLPs = -1
-		}
+		rc.MaxLPs = lpsFor(work)
 		if ascent := fullCalls * workPerCall * float64(len(inst.Jobs)); ascent > work {
 			rc.Effort = work / ascent
 		}
@@ -239,41 +146,6 @@ func bound(ctx context.Context, inst *hare.Instance, rc relax.Config, cfg Config
 		rel.Certificate.InstanceSHA256 = wire.SHA256(inst)
 	}
 	return rel, nil
-}
-
-// solve is one call of Solve or Replan.
-type solve struct {
-	inst     *hare.Instance
-	model    *model.Model
-	opt      hare.Options
-	cfg      Config
-	parent   context.Context // the caller's context: its end is a cancellation
-	began    time.Time
-	restarts int64
-	res      *hare.Result
-
-	limits    limits
-	incumbent *greedy.Plan
-	value     hare.Amount
-	best      proven           // the best bound
-	priced    *hare.Relaxation // the best certified bound by prices; nil without one
-	shown     proven           // the best bound on the way
-	fault     error            // a bound could not be proved, which is a defect
-	cut       bool             // the clock or the caller ended some work
-	clocked   bool             // the clock, the number of cores or a failing LP engine influenced some work
-	lastEvent time.Time
-	listTime  time.Duration   // the time that the first list schedule of a large instance took
-	shownAt   time.Time       // when a bound on the way was shown
-	proofTime time.Duration   // the time that its proof took
-	quit      context.Context // ends when the caller cancels
-	phase     string
-	treeNodes int           // of branch and bound
-	beside    *besidePrices // nil but while prices are found beside the search
-
-	start     *greedy.Plan     // the caller's schedule; nil without one
-	method    *Method          // makes the plan in place of the search; nil for the search
-	made      *hare.Schedule   // by method; nil before
-	stability *stabilitySearch // only for plans for the rest of an earlier plan, else nil
 }
 
 func (s *solve) run() (*hare.Result, error) {
@@ -305,8 +177,8 @@ func (s *solve) run() (*hare.Result, error) {
 	if s.method == nil {
 		s.assign(work, guide)
 	}
-	if s.rungs() && s.incumbent != nil {
-		if err := s.climbRungs(work, guide); err != nil {
+	if s.climbs() && s.incumbent != nil {
+		if err := s.climbLadder(work, guide); err != nil {
 			return nil, err
 		}
 	}
@@ -321,7 +193,7 @@ func (s *solve) run() (*hare.Result, error) {
 				"windows or split the jobs"})
 		return s.finish()
 	}
-	if s.rungs() {
+	if s.climbs() {
 		// The search has gone with the prices.
 	} else if s.stability.chargesMoves() {
 		whole := s.limits.reserve
@@ -342,14 +214,6 @@ func (s *solve) run() (*hare.Result, error) {
 	return s.finish()
 }
 
-// context returns a context that ends when the share of the time limit is over.
-func (s *solve) context(share float64) (context.Context, context.CancelFunc) {
-	if s.opt.TimeLimit == 0 {
-		return context.WithCancel(s.parent)
-	}
-	return context.WithDeadline(s.parent, s.began.Add(time.Duration(share*float64(s.opt.TimeLimit))))
-}
-
 // noRoom says why a job can never run: there never is room for a round of the job, or never for long enough for all
 // rounds.
 func (s *solve) noRoom(never *relax.NoRoomError) []hare.Reason {
@@ -364,130 +228,4 @@ func (s *solve) noRoom(never *relax.NoRoomError) []hare.Reason {
 			"lengthen windows of service, shorten reservations or the rounds, or add nodes"
 	}
 	return []hare.Reason{r}
-}
-
-// gapReached reports whether the requested gap is met.
-func (s *solve) gapReached() bool {
-	gap, ok := gapOf(s.value, s.best.rel)
-	target := new(big.Rat)
-	target.SetFloat64(s.opt.Gap)
-	return ok && gap.Cmp(target) <= 0
-}
-
-func gapOf(value hare.Amount, bound *hare.Relaxation) (*big.Rat, bool) {
-	if bound == nil {
-		return nil, false
-	}
-	b := bound.Bound.RoundDown()
-	if value.Cmp(b) == 0 {
-		return new(big.Rat), true
-	}
-	if b.Sign() <= 0 {
-		return nil, false
-	}
-	gap := new(big.Rat).SetFrac(value.Big(), b.Big())
-	return gap.Sub(gap, big.NewRat(1, 1)), true
-}
-
-// finish verifies the pair and records why the solve stopped.
-func (s *solve) finish() (*hare.Result, error) {
-	s.event(PhaseVerify, true)
-	began := time.Now()
-	r := s.res
-	if s.cancelled() {
-		s.adoptShownBound()
-	}
-	if r.Bound = s.best.amount(); r.Bound != nil {
-		r.Certificate = s.best.rel.Certificate
-	}
-	if s.incumbent != nil {
-		sched := s.made
-		if sched == nil {
-			var err error
-			if sched, err = s.incumbent.Schedule(s.model); err != nil {
-				return nil, fmt.Errorf("solver: %w", err)
-			}
-		}
-		v := s.incumbent.Value(s.model)
-		s.value = v
-		r.Schedule, r.Value = sched, &v
-		if constant, ok := greedy.Constant(s.model); ok {
-			r.Constant = &constant
-		}
-		if s.opt.Detail == "tasks" {
-			r.TaskList = sched.Tasks(s.inst, hare.MaxTaskObjects)
-		}
-		s.describe()
-		r.GapReport = s.report()
-		s.terminate()
-		// A plan for the rest of another plan is checked when its replan object is complete.
-		if s.stability == nil {
-			if rep := s.best.proof.Check(s.inst, r); !rep.OK {
-				return nil, fmt.Errorf("solver: %w: %s", ErrUnverified, rep)
-			}
-		}
-	}
-	r.Timing.Verify = time.Since(began)
-	r.Reproducible = !s.cut && !s.clocked && (s.cfg.Restarts == nil || s.cfg.Restarts() == s.restarts)
-	r.Estimated = s.inst.Uncertain()
-	r.Timing.Total = time.Since(s.began)
-	return r, nil
-}
-
-// ErrUnverified means that the independent verifier refuses a schedule or bound of this
-// program. This is a defect, and Solve returns no result.
-var ErrUnverified = errors.New("the result did not pass verification")
-
-func (s *solve) terminate() {
-	r := s.res
-	gap, ok := gapOf(s.value, s.best.rel)
-	target := new(big.Rat)
-	target.SetFloat64(s.opt.Gap)
-	switch {
-	case ok && gap.Sign() == 0:
-		r.Termination = hare.TerminationOptimal
-	case ok && gap.Cmp(target) <= 0:
-		r.Termination = hare.TerminationGap
-	case s.cancelled():
-		r.Termination, s.cut = hare.TerminationCancelled, true
-	case s.cut:
-		r.Termination = hare.TerminationDeadline
-	case s.method != nil:
-		r.Termination = hare.TerminationMethod
-	default:
-		r.Termination = hare.TerminationWorkLimit
-	}
-}
-
-// event reports the state; if now is true, it reports however recent the last report is.
-func (s *solve) event(phase string, now bool) {
-	s.phase = phase
-	if phase != PhaseImprove && phase != PhaseVerify {
-		s.offerCheckpoint(nil) // the search offers its own plans
-	}
-	if s.cfg.Progress == nil {
-		return
-	}
-	t := time.Now()
-	if !now && t.Sub(s.lastEvent) < 50*time.Millisecond {
-		return
-	}
-	s.lastEvent = t
-	e := Event{Phase: phase, Elapsed: t.Sub(s.began), Left: -1}
-	if s.opt.TimeLimit > 0 {
-		e.Left = max(0, s.opt.TimeLimit-e.Elapsed)
-	}
-	if s.incumbent != nil {
-		v := s.value
-		e.Value = &v
-	}
-	if phase == PhaseBranch {
-		e.Nodes = s.treeNodes
-	}
-	s.takeShown()
-	e.Bound = s.best.amount()
-	if !s.best.atLeast(s.shown.rel) {
-		e.Bound = s.shown.amount()
-	}
-	s.cfg.Progress(e)
 }

@@ -11,14 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/internal/testing/brute"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {

@@ -310,45 +310,59 @@ func (p *printer) earlier(x *explaindoc.Answer) {
 }
 
 func changeWords(c *explaindoc.Change) string {
-	does := "does not do it"
-	if c.Does {
-		does = "does it"
-	}
-	if !c.Finished {
-		does += " as far as was tried"
-	}
 	var text string
 	switch c.Kind {
 	case "add_gpu":
-		text = fmt.Sprintf("one %s more %s", c.Type, does)
+		text = fmt.Sprintf("one %s more %s", c.Type, doesIt(c, 1))
 		if c.GPUs > 1 {
-			text = fmt.Sprintf("one node of %d %s more %s", c.GPUs, c.Type, does)
+			text = fmt.Sprintf("one node of %d %s more %s", c.GPUs, c.Type, doesIt(c, 1))
 		}
 	case "weight":
-		text = "a greater weight " + does
+		text = "a greater weight " + doesIt(c, 1)
 		if c.Weight != nil && c.Does {
-			text = fmt.Sprintf("weight %s %s", c.Weight, does)
+			text = fmt.Sprintf("weight %s %s", c.Weight, doesIt(c, 1))
 		}
 		if c.NotWeight != nil {
 			text += fmt.Sprintf(", %s does not", c.NotWeight)
 		}
 	default:
-		text = "fewer rounds " + does
+		text = "fewer rounds " + doesIt(c, 2)
 		if c.Rounds != nil && c.Does {
-			text = fmt.Sprintf("%s %s", words.Count(*c.Rounds, "round"), does)
+			text = fmt.Sprintf("%s %s", words.Count(*c.Rounds, "round"), doesIt(c, *c.Rounds))
 		}
 		if c.NotRounds != nil {
-			text += fmt.Sprintf(", %d do not", *c.NotRounds)
+			text += fmt.Sprintf(", %d %s not", *c.NotRounds, verb(*c.NotRounds, "does", "do"))
 		}
 	}
 	if c.Detail != "" {
 		text += ": " + c.Detail
 	}
 	if c.EndS != nil {
-		text += fmt.Sprintf(": it ends at %s; of the others %d end later and %d sooner, their weighted time changes by %s",
-			words.Duration(*c.EndS), c.Delayed, c.Sooner, c.OthersCost)
+		text += fmt.Sprintf(": it ends at %s; of the others %d %s later and %d sooner, their weighted time changes by %s",
+			words.Duration(*c.EndS), c.Delayed, verb(c.Delayed, "ends", "end"), c.Sooner, c.OthersCost)
 	}
 	return text
+}
+
+// doesIt says whether a change does what was asked; n is the number of its subject.
+func doesIt(c *explaindoc.Change, n int64) string {
+	text := verb(n, "does", "do")
+	if !c.Does {
+		text += " not do"
+	}
+	text += " it"
+	if !c.Finished {
+		text += " as far as was tried"
+	}
+	return text
+}
+
+// verb returns the form of a verb for n things.
+func verb[N int | int64](n N, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
 }
 
 // lane draws the job's time from its release to its end, and below that time the jobs

@@ -7,6 +7,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
+// margin is how far a bound in floats is lowered, as a share of its terms. Rounding makes it wrong
+// by at most 1e-12 of them.
+const margin = 1e-10
+
 // Prices are prices by row and cell, of a second of a whole job on a type.
 type Prices struct {
 	at [][]float64

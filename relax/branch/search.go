@@ -13,20 +13,11 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// These constants were chosen on rigid-9-1 to 6 of testdata/instances, and on rigid instances of 20 and 40 jobs.
+// gridCells is the number of cells of the grid of a tree, that of the usual bound by prices. kept is how many of the
+// prices that closed nodes lately are tried at a node first, which costs one evaluation each.
 const (
-	rootSteps = 3000 // of the ascent at the root
-	nodeSteps = 20   // at other nodes
 	gridCells = 96
-	deflect   = 0.7  // the share of the newest supergradient in the direction
-	patience  = 60   // steps without a better value before the target moves nearer
-	nearer    = 0.8  // the factor by which the target then moves nearer
-	ambition  = 0.02 // how far the target lies above the first value at most, as a share
-	lookback  = 100  // the steps after which an ascent that a tree follows looks at its progress
-	worth     = 0.9  // such an ascent ends if more than this share of the distance to the target is left
-	minDelta  = 1e-6 // delta at which an ascent ends
-	floorPre  = 0.03 // the least price in the preconditioner, as a share of the greatest one
-	kept      = 8    // prices that closed nodes lately, which are tried first
+	kept      = 8
 )
 
 // maxNumbers limits the prices that are found, of which a certificate has a part, and maxNodes the nodes of its tree.
@@ -34,10 +25,6 @@ const (
 	maxNumbers = 1 << 20
 	maxNodes   = 60_000
 )
-
-// margin is how far a bound in floats is lowered, as a share of its terms. Rounding makes it wrong
-// by at most 1e-12 of them.
-const margin = 1e-10
 
 // Place is where a rigid job runs: on which type, an index in Model.Types, and from when.
 type Place struct {

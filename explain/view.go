@@ -377,3 +377,57 @@ func (v *laneView) runsOf(job int) []roundRun {
 	})
 	return runs
 }
+
+// spreads reports whether rounds of a job take longer where they are spread.
+func (v *laneView) spreads(job int) bool {
+	j := &v.model.Jobs[job]
+	some := func(modes []model.Mode) bool {
+		return slices.ContainsFunc(modes, func(md model.Mode) bool { return md.SyncByLevel != nil })
+	}
+	return j.Sync != hare.Relaxed &&
+		(some(j.Modes) || slices.ContainsFunc(j.Shapes, func(s model.Shape) bool { return some(s.Modes) }))
+}
+
+// holdBySpread lets the entries of a round last as long as its spread says, and returns the spread.
+func (v *laneView) holdBySpread(job int, active []*jobEntry) (level int) {
+	if !v.spreads(job) {
+		return 0
+	}
+	for _, p := range active {
+		level = v.model.Levels.Join(level, v.model.GPUs[active[0].gpu].Node, v.model.GPUs[p.gpu].Node)
+	}
+	for _, p := range active {
+		md := v.mode(job, p.shape, p.kind)
+		p.hold = md.ComputeUs + md.SyncAtUs(level)
+		p.end = p.hold
+	}
+	return level
+}
+
+// leastRound returns how long a round of a job takes on a type where it is spread as little as the empty
+// cluster allows.
+func (v *laneView) leastRound(job, shape, kind int) int64 {
+	j, md := v.jobIn(job, shape), v.mode(job, shape, kind)
+	for _, level := range j.LevelModes(md) {
+		if v.model.LevelRoom(j, []int{kind}, level) >= j.Tasks {
+			return md.ComputeUs + md.SyncAtUs(level)
+		}
+	}
+	return md.ComputeUs + md.SyncAtUs(0)
+}
+
+// needAt returns for how long a round of a job, or a whole rigid job, needs GPUs of a type within a level.
+func (v *laneView) needAt(job, kind, level int) int64 {
+	md := v.modes[job][kind]
+	need := md.ComputeUs + md.SyncAtUs(min(level, v.model.Jobs[job].Within))
+	if v.model.Jobs[job].Sync == hare.Rigid {
+		need *= v.model.Jobs[job].Rounds
+	}
+	return need
+}
+
+// byLevels reports whether levels matter to where a job may start.
+func (v *laneView) byLevels(job int) bool {
+	return v.model.Levels != nil && v.model.Jobs[job].Sync != hare.Relaxed &&
+		(v.spreads(job) || v.model.Jobs[job].Within < v.model.Levels.Any())
+}

@@ -151,7 +151,7 @@ func TestWhenPricesAreFoundBeside(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.assign(t.Context(), guide)
-		if got := s.branches() && s.pricesBeside(); got != test.want {
+		if got := s.branches() && s.pricesConcurrently(); got != test.want {
 			t.Errorf("%s: %t", test.name, got)
 		}
 	}
@@ -160,12 +160,12 @@ func TestWhenPricesAreFoundBeside(t *testing.T) {
 // A gap is reached beside the search just where the bound that was told reaches it.
 func TestGapReachedBeside(t *testing.T) {
 	s := &solve{opt: hare.Options{Gap: 0.02}, value: hare.Product(102_000_000, 1_000_000)}
-	if s.gapReachedBeside() {
+	if s.gapReachedConcurrently() {
 		t.Error("a gap is reached without a search beside")
 	}
-	s.beside = &besidePrices{}
+	s.concurrent = &concurrentPrices{}
 	for bound, want := range map[float64]bool{0: false, 99.9: false, 100.01: true} {
-		if s.beside.bound.Store(math.Float64bits(bound)); s.gapReachedBeside() != want {
+		if s.concurrent.bound.Store(math.Float64bits(bound)); s.gapReachedConcurrently() != want {
 			t.Errorf("value %v, bound %v: not %t", s.value, bound, want)
 		}
 	}

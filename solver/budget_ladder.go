@@ -44,16 +44,8 @@ const (
 	firstSteps       = 50 // of prices of jobs, before the search
 )
 
-// rungs reports whether the solve climbs the ladder. The schedules of plain rules are not improved; a search that
-// charges for moves has a share of the work of its own; a time limit beside the work limit ends what its time
-// allows.
-func (s *solve) rungs() bool {
-	return s.opt.WorkLimit > 0 && s.opt.TimeLimit == 0 && s.searches() && !s.stability.chargesMoves() &&
-		!s.cfg.Ablation.Search
-}
-
-// climbRungs raises the bound and improves the incumbent within the work limit.
-func (s *solve) climbRungs(ctx context.Context, guide *hare.Relaxation) error {
+// climbLadder raises the bound and improves the incumbent within the work limit.
+func (s *solve) climbLadder(ctx context.Context, guide *hare.Relaxation) error {
 	n := float64(max(1, len(s.model.Jobs)))
 	left := float64(s.opt.WorkLimit)
 	if !s.pricesWanted() {
@@ -96,9 +88,7 @@ func (s *solve) limitRung(effort float64, cells int, work float64) {
 	l := &s.limits
 	l.boundEffort, l.planEffort, l.cells, l.planCells = effort, planShare*effort, cells, min(cells, 96)
 	l.stepWork = stepFactor * stepWorkPerUnit * work
-	if l.maxLPs = int(work / workPerLP); l.maxLPs == 0 {
-		l.maxLPs = -1
-	}
+	l.maxLPs = lpsFor(work)
 }
 
 // searchOn improves the incumbent, and returns the work.
@@ -161,14 +151,6 @@ func (s *solve) branchOrPrice(ctx context.Context, evaluations int64) {
 	}
 }
 
-// stopAt is the value at which the search has reached the gap, or 0.
-func (s *solve) stopAt() float64 {
-	if s.best.rel == nil || s.best.rel.Bound.Sign() <= 0 {
-		return 0
-	}
-	return s.best.rel.Bound.Float() * (1 + s.opt.Gap)
-}
-
 // lateBounds raises the bound by ascents on finer grids, each with twice the work of the one before for its linear
 // programs and its bounds round by round. They come after the search, which does not depend on them: otherwise a
 // solve with a greater limit could reach its gap, and end, with a worse plan.
@@ -192,7 +174,8 @@ func (s *solve) lateBounds(ctx context.Context, work, left float64) error {
 		}
 		before := s.best.rel.Bound.Float()
 		s.limitRung(1, cells, work)
-		s.keepPrices(s.price(ctx, planCharge{}, 1, s.limits.minGain, cells, s.priced))
+		s.keepPrices(s.price(ctx, ascent{effort: 1, gain: s.limits.minGain, cells: cells, lps: s.limits.maxLPs,
+			from: s.priced}))
 		if s.fault != nil || cells == 384 && s.best.rel.Bound.Float() < (1+lateGain)*before {
 			break
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// rest is what is left of a plan at the instant at. Work that has started stays as planned.
+// remainder is what is left of a plan at the instant at. Work that has started stays as planned.
 // In inst, a GPU that started work holds is busy at first, or out of service if started work
 // holds the GPU later. Where nodes, setups or shapes matter, started work runs at time 0 of inst
 // instead (hare.Progress), since it holds CPUs, memory and quotas as well.
@@ -23,7 +23,7 @@ import (
 // whole that keeps the started work as planned gives a schedule of inst. The value and the
 // bound of inst, plus constant, are therefore the value and the bound of such schedules of
 // the whole.
-type rest struct {
+type remainder struct {
 	at       int64
 	inst     *hare.Instance
 	placed   bool // nodes, setups or shapes matter to the whole
@@ -85,9 +85,9 @@ type leftover struct {
 	holders  []hare.Job
 }
 
-// deriver builds a rest.
+// deriver builds a remainder.
 type deriver struct {
-	rest
+	remainder
 	before, whole *hare.Instance
 	levels        *hare.Levels // of before
 	cluster       *cluster
@@ -98,7 +98,7 @@ type deriver struct {
 // derive returns what is left of whole at the instant at. sched must be a schedule of before
 // and must have been checked. derive takes O(entries log entries + GPUs + jobs), whatever the
 // number of rounds.
-func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest, error) {
+func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*remainder, error) {
 	d := &deriver{before: before, whole: whole, held: map[string][]reservation{}, cluster: newCluster(&whole.Cluster),
 		levels: hare.NewLevels(&before.Cluster)}
 	d.at, d.left = at, make([]leftover, len(whole.Jobs))
@@ -156,12 +156,12 @@ func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest
 	d.reservations()
 	if err := d.inst.Validate(); err != nil {
 		return nil, &hare.InvalidError{Pointer: "/instance", Code: "refused",
-			Detail: "what is left at at_s is no instance: " + err.Error()}
+			Detail: "what is left at at_s is not an instance: " + err.Error()}
 	}
 	d.addFixed()
 	d.plan(entries)
 	d.report.Constant, d.report.Rest = d.constant, d.inst
-	return &d.rest, nil
+	return &d.remainder, nil
 }
 
 // entries sorts the entries of sched by job of before.
@@ -348,7 +348,7 @@ func changed(i int, field, detail string) error {
 
 // compose returns the schedule of the whole: what has run and started, and sched for the
 // rest.
-func (r *rest) compose(whole *hare.Instance, sched *hare.Schedule) (*hare.Schedule, error) {
+func (r *remainder) compose(whole *hare.Instance, sched *hare.Schedule) (*hare.Schedule, error) {
 	names := make(map[string]string, len(r.report.Renamed))
 	for _, x := range r.report.Renamed {
 		names[x.Rest] = x.Whole
