@@ -7,12 +7,6 @@ import (
 	"strings"
 )
 
-// Predecessor is a job for whose end another job waits.
-type Predecessor struct {
-	Job   string
-	LagUs int64 // the time between the end and the earliest start
-}
-
 // MaxPredecessors limits the predecessors of one job.
 const MaxPredecessors = 10_000
 

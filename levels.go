@@ -13,13 +13,6 @@ const LevelAny = "any"
 // MaxTopology limits the labels of a topology.
 const MaxTopology = 16
 
-// LevelSync is the synchronisation time of the rounds that a level holds in one domain and no
-// finer level with a time does.
-type LevelSync struct {
-	Level  string
-	SyncUs int64
-}
-
 // Levels are the levels of a cluster, numbered from fine to coarse. A level splits the nodes
 // into domains: nodes share a domain of a label if they agree in the label and in all coarser
 // ones, so that racks of one name in two zones are two domains. Levels are read-only and may

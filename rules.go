@@ -3,6 +3,7 @@ package hare
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -68,19 +69,6 @@ func (inst *Instance) FirstRule(known Rules) string {
 	}
 	if known&RuleNodes == 0 {
 		return inst.placedBy()
-	}
-	return ""
-}
-
-// firstSwitch returns the pointer, relative to the job, of the first switch_s of the job; "" means
-// that there is none.
-func (j *Job) firstSwitch() string {
-	for i := range j.ShapeCount() {
-		for _, p := range j.Shape(i).On {
-			if p.SwitchUs > 0 {
-				return j.profilePointer(i, &p) + "/switch_s"
-			}
-		}
 	}
 	return ""
 }
@@ -151,4 +139,43 @@ func (inst *Instance) Placed() (pointer string, placed bool) {
 	}
 	pointer = inst.placedBy()
 	return pointer, pointer != ""
+}
+
+// placedBy returns the pointer of the first field of a node or a job that makes nodes matter,
+// and "" where there is none.
+func (inst *Instance) placedBy() string {
+	cpus, memory := false, false
+	for i := range inst.Cluster.Nodes {
+		cpus = cpus || inst.Cluster.Nodes[i].CPUMilli > 0
+		memory = memory || inst.Cluster.Nodes[i].MemoryMiB > 0
+	}
+	for i := range inst.Jobs {
+		j, field := &inst.Jobs[i], ""
+		switch {
+		case j.TaskGPUs() > 1:
+			field = "gpus_per_task"
+		case slices.ContainsFunc(j.Shapes, func(s Shape) bool { return s.TaskGPUs() > 1 }):
+			field = "shapes"
+		case j.DistinctNodes:
+			field = "distinct_nodes"
+		case j.Within != "":
+			field = "within"
+		case j.Spreads():
+			field = j.spreadField()
+		case len(j.Only) > 0:
+			field = "only"
+		case len(j.Exclude) > 0:
+			field = "exclude"
+		case cpus && j.CPUMilliPerTask > 0:
+			field = "cpus_per_task"
+		case memory && j.MemoryMiBPerTask > 0:
+			field = "memory_mib_per_task"
+		case j.Running():
+			field = "progress"
+		default:
+			continue
+		}
+		return "/jobs/" + strconv.Itoa(i) + "/" + field
+	}
+	return ""
 }
