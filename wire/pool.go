@@ -25,7 +25,7 @@ func poolKind(name string, resource hare.PoolResource) Field[poolDoc] {
 			if v.Resource != resource {
 				return b
 			}
-			return appendString(b, v.Type)
+			return AppendString(b, v.Type)
 		})
 }
 

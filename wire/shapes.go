@@ -172,7 +172,7 @@ func appendCanonicalProfiles(b []byte, on []hare.Profile) []byte {
 		if x > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, p.Type)
+		b = AppendString(b, p.Type)
 		b = appendInt(append(b, `:{"compute_us":`...), p.ComputeUs)
 		b = appendSet(b, `,"switch_us":`, p.SwitchUs)
 		b = appendCanonicalSync(append(b, `,"sync_us":`...), &p)
