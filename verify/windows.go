@@ -2,7 +2,6 @@ package verify
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 	"sort"
 
@@ -16,21 +15,6 @@ const (
 	mostStretches = 32
 	maxPieceWork  = 1 << 26
 )
-
-// period is the time from which and until when something holds; always stands for no end.
-type period struct{ from, until int64 }
-
-const always = math.MaxInt64
-
-// lastingRoom is the room for tasks of a job: how many more tasks find room in each period. The tasks
-// of the periods that contain a block are the sum over the nodes of the least room over the block.
-type lastingRoom struct {
-	tasks map[period]int64
-	ends  bool // whether some period ends
-	// Where none ends: the starts of the periods, and the tasks up to each.
-	starts []int64
-	sums   []int64
-}
 
 // addSteps adds the room over time on count equal nodes. A level of room from ≤ x < to that lasts is
 // a period of its own.
