@@ -23,7 +23,7 @@ func (es *InvalidErrors) checkDependencies(at string, j *Job) {
 		case p.Job == j.ID:
 			es.Add(where, "cycle", "the job waits for itself: leave it out")
 		case i > 0 && j.After[i-1].Job == p.Job:
-			es.Add(where, "duplicate_id", "job %q stands twice: give it once, with the longest lag", Clip(p.Job))
+			es.Add(where, "duplicate_id", "job %q appears twice: give it once, with the longest lag", Clip(p.Job))
 		case i > 0 && j.After[i-1].Job > p.Job:
 			es.Add(at+"/after", "unordered", "predecessors must be sorted by job")
 		case p.LagUs < 0 || p.LagUs > MaxExact:

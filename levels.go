@@ -139,10 +139,10 @@ func (es *InvalidErrors) CheckTopology(at string, c *Cluster, index func(node in
 		es.checkLabelName(p, label, `, e.g. "rack"`)
 		switch {
 		case label == LabelNode || label == LevelAny || label == PerAll:
-			es.Add(p, "not_allowed", "%q is always a level or the name of all nodes: call the label otherwise, or leave "+
+			es.Add(p, "not_allowed", "%q is always a level or the name of all nodes: rename the label, or leave "+
 				"it out", label)
 		case slices.Contains(c.Topology[:i], label):
-			es.Add(p, "duplicate_id", "label %q stands twice: give each label once, coarse ones first", Clip(label))
+			es.Add(p, "duplicate_id", "label %q appears twice: give each label once, coarse ones first", Clip(label))
 		}
 	}
 	if len(*es) > before {

@@ -65,7 +65,7 @@ func (es *InvalidErrors) checkLabels(at string, labels []Label) {
 		p := at + "/" + EscapePointer(l.Name)
 		es.checkLabelName(p, l.Name, "")
 		if l.Name == LabelNode {
-			es.Add(p, "not_allowed", `"node" is the name of the node itself: call the label otherwise`)
+			es.Add(p, "not_allowed", `"node" is the name of the node itself: use another name for the label`)
 		}
 		if fault := labelFault(l.Value); fault != "" {
 			es.Add(p, "bad_name", "%s", fault)

@@ -94,10 +94,10 @@ func (inst *Instance) RefuseRules(who string, known Rules) error {
 
 // ruleRemedy says what to do where a field of a rule is refused.
 func ruleRemedy(field string) string {
-	const plans = "; hare solve and hare bound go by it"
+	const plans = "; hare solve and hare bound support it"
 	switch field {
 	case "objective":
-		return "take weighted_jct" + plans
+		return "use weighted_jct" + plans
 	case "reservations":
 		return `leave it out, or close the nodes for that time by "in_service_s"` + plans
 	case "after":
@@ -105,7 +105,7 @@ func ruleRemedy(field string) string {
 	case "shapes":
 		return `give the job one of them, as "tasks", "gpus_per_task" and "on"` + plans
 	case "durations":
-		return "leave it out: times are taken as they are written; hare bound --expected goes by it"
+		return "leave them out: times are used as they are written; hare bound --expected uses them"
 	case "switch_s":
 		return "leave it out" + plans
 	}
@@ -121,7 +121,7 @@ func (inst *Instance) RefuseForPolicy(name, like string, known Rules) error {
 	err := inst.RefuseRules("policy "+name, 0)
 	var invalid *InvalidError
 	if errors.As(err, &invalid) {
-		invalid.Detail += ", or take a policy that goes by it, such as " + like
+		invalid.Detail += ", or use a policy that supports it, such as " + like
 	}
 	return err
 }

@@ -220,7 +220,7 @@ func (c *runningCheck) job(i int) {
 			c.faults.Add(at, "not_allowed", "the GPUs are of types %q and %q: only a gang that may mix runs on several "+
 				"types", Clip(places[0].gpuType), Clip(place.gpuType))
 		case held[place]%s.TaskGPUs() != 0:
-			c.faults.Add(at, "not_allowed", "names %d GPUs of type %q on node %q, which are no whole tasks of %d GPUs",
+			c.faults.Add(at, "not_allowed", "names %d GPUs of type %q on node %q, which are not whole tasks of %d GPUs",
 				held[place], Clip(place.gpuType), Clip(n.Name), s.TaskGPUs())
 		case j.DistinctNodes && held[place] > s.TaskGPUs():
 			c.faults.Add(at, "not_allowed", "several tasks are on node %q, and the job has distinct_nodes", Clip(n.Name))

@@ -95,7 +95,7 @@ func (es *InvalidErrors) checkShapes(at string, j *Job) {
 	case len(j.Shapes) > MaxShapes:
 		es.Add(at, "too_many", "a job has at most %d shapes", MaxShapes)
 	case j.Tasks != 0 || j.GPUsPerTask != 0 || j.On != nil:
-		es.Add(at, "not_allowed", "stands in place of tasks, gpus_per_task and on: give these in each shape, or leave out "+
+		es.Add(at, "not_allowed", "takes the place of tasks, gpus_per_task and on: give these in each shape, or leave out "+
 			"shapes")
 	default:
 		for i := range j.Shapes {
@@ -179,7 +179,7 @@ func (es *InvalidErrors) checkDurations(at string, j *Job) {
 			es.Add(where+"/factor", "out_of_range", "must be more than 0 and at most %s", FormatMicros(MaxExact))
 		}
 		if i > 0 && j.Durations[i-1].FactorMicro == d.FactorMicro {
-			es.Add(where+"/factor", "duplicate_id", "factor %s stands twice: give it once, with the sum of its p",
+			es.Add(where+"/factor", "duplicate_id", "factor %s appears twice: give it once, with the sum of its p",
 				FormatMicros(d.FactorMicro))
 		} else if i > 0 && j.Durations[i-1].FactorMicro > d.FactorMicro {
 			es.Add(at, "unordered", "durations must be sorted by factor")

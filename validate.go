@@ -35,7 +35,7 @@ func (inst *Instance) validate(long bool) error {
 		all.CheckNode(at, n, true)
 		all.checkOrder(at, n)
 		if first, twice := nodes[n.Name]; twice {
-			all.Add(at+"/name", "duplicate_id", "node %q stands twice, first at /cluster/nodes/%d: names must differ",
+			all.Add(at+"/name", "duplicate_id", "node %q appears twice, first at /cluster/nodes/%d: names must differ",
 				Clip(n.Name), first)
 		} else {
 			nodes[n.Name] = i
@@ -67,7 +67,7 @@ func (inst *Instance) validate(long bool) error {
 		all.CheckJob(at, j)
 		all.checkNormal(at, j)
 		if first, twice := ids[j.ID]; twice {
-			all.Add(at+"/id", "duplicate_id", "id %q stands twice, first at /jobs/%d: ids must differ", Clip(j.ID),
+			all.Add(at+"/id", "duplicate_id", "id %q appears twice, first at /jobs/%d: ids must differ", Clip(j.ID),
 				first)
 		} else {
 			ids[j.ID] = i
@@ -159,7 +159,7 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 	}
 	if n.Windows != nil && len(n.Windows) == 0 {
 		es.Add(at+"/in_service_s", "bad_window",
-			"there is no window, so the node is never in service: leave the node out, or this field for always")
+			"there is no window, so the node is never in service: leave out the node, or this field if it is always in service")
 	}
 	end := int64(-1) // the latest end of the windows so far
 	for i, w := range n.Windows {
@@ -186,7 +186,7 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 		if b.GPU < 0 || countable && int64(b.GPU) >= each {
 			es.Add(p+"/gpu", "out_of_range", "GPU %d: this node has %d, counted from 0", b.GPU, each)
 		} else if first, twice := place[b.GPU]; twice {
-			es.Add(p+"/gpu", "duplicate_id", "GPU %d stands twice, first at busy/%d: give its last until_s once",
+			es.Add(p+"/gpu", "duplicate_id", "GPU %d appears twice, first at busy/%d: give its last until_s once",
 				b.GPU, first)
 		} else {
 			place[b.GPU] = i

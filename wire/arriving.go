@@ -61,17 +61,17 @@ var arrivingFields = []Field[arrivingDoc]{
 		"job_ended after its last round"),
 	refused[arrivingDoc]("release_s", "not_allowed", "a job is released when it arrives: leave release_s out, and send "+
 		"job_arrived then"),
-	refused[arrivingDoc]("after", "not_supported", "sessions do not know dependencies in this version: leave after out, "+
-		"and send job_arrived when the jobs before have ended"),
-	refused[arrivingDoc]("shapes", "not_supported", "sessions do not know shapes in this version: give the job one, as "+
-		"tasks, gpus_per_task and on"),
-	refused[arrivingDoc]("reshape_s", "not_supported", "sessions do not know shapes in this version: leave "+
+	refused[arrivingDoc]("after", "not_supported", "sessions do not support dependencies in this version: leave after "+
+		"out, and send job_arrived when the jobs before have ended"),
+	refused[arrivingDoc]("shapes", "not_supported", "sessions do not support shapes in this version: give the job one, "+
+		"as tasks, gpus_per_task and on"),
+	refused[arrivingDoc]("reshape_s", "not_supported", "sessions do not support shapes in this version: leave "+
 		"reshape_s out"),
 	refused[arrivingDoc]("durations", "not_supported", "sessions learn how long jobs take: leave durations out, and "+
-		"give what is believed as estimate_s"),
-	refused[arrivingDoc]("deadline_s", "not_supported", "sessions do not know deadlines in this version: leave "+
+		"give your estimate as estimate_s"),
+	refused[arrivingDoc]("deadline_s", "not_supported", "sessions do not support deadlines in this version: leave "+
 		"deadline_s out, and give urgent jobs more weight"),
-	refused[arrivingDoc]("late_weight", "not_supported", "sessions do not know deadlines in this version: leave "+
+	refused[arrivingDoc]("late_weight", "not_supported", "sessions do not support deadlines in this version: leave "+
 		"late_weight out, and give urgent jobs more weight"),
 }
 

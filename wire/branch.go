@@ -121,7 +121,7 @@ var branchTable = NewTable("BranchNode",
 			return
 		}
 	}
-	found.Add("", "bad_node", `is no node: give "job" and "type", "job" and "start_us", or "prices"`)
+	found.Add("", "bad_node", `is not a node: give "job" and "type", "job" and "start_us", or "prices"`)
 })
 
 // refuseEmpty refuses names without a character: a node without a job is a leaf, and one without a type is

@@ -1,12 +1,11 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
-	"strconv"
-
-	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hare-sched/hare"
@@ -154,7 +153,7 @@ func readBound(r *Reader, v *certificateDoc) error {
 		return err
 	}
 	if !boundText.MatchString(v.Bound) || v.Bound == "-0.000000" {
-		return r.Fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`,
+		return r.Fault("bad_amount", `%q is not a bound: give a decimal with six places as a string, such as "37.614500"`,
 			hare.Clip(v.Bound))
 	}
 	return nil

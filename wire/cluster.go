@@ -1,11 +1,10 @@
 package wire
 
 import (
+	"io"
 	"slices"
 	"strconv"
 	"strings"
-
-	"io"
 
 	"github.com/hare-sched/hare"
 )
@@ -179,7 +178,7 @@ func (d *instanceReader) addNode(v *nodeDoc, sound bool, found *hare.InvalidErro
 			n.Name = v.Name + "-" + strconv.FormatInt(c, 10)
 		}
 		if first, twice := d.nodes[n.Name]; twice && v.Name != "" {
-			found.Add("/name", "duplicate_id", "node %q stands twice, first at %s/cluster/nodes/%d: names must differ",
+			found.Add("/name", "duplicate_id", "node %q appears twice, first at %s/cluster/nodes/%d: names must differ",
 				hare.Clip(n.Name), d.root, first)
 			return
 		}
@@ -283,8 +282,8 @@ func DecodeCluster(r io.Reader, lim Limits) (*hare.Cluster, error) {
 }
 
 // noReservations is what is said of reservations of a cluster alone.
-const noReservations = "sessions and simulations do not know reservations in this version: leave them out; a " +
-	`session is told of nodes that close and open by gpu_left and gpu_joined, a simulation by "in_service_s"`
+const noReservations = "sessions and simulations do not support reservations in this version: leave them out; a " +
+	`session learns of nodes that close and open from gpu_left and gpu_joined, a simulation from "in_service_s"`
 
 // clusterAlone reads the cluster and reports whether it is the first line of an
 // instance in NDJSON.
@@ -330,7 +329,7 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 			if err := d.Skip(); err != nil {
 				return true, err
 			}
-			return true, d.Fault("not_supported", "a cluster has no quotas: leave them out; a session is told of them by "+
+			return true, d.Fault("not_supported", "a cluster has no quotas: leave them out; a session learns of them from "+
 				"set_quota, and a simulation has those of its instance")
 		}
 		return false, nil
@@ -344,11 +343,11 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 	}
 	switch {
 	case hasNodes && hasCluster:
-		found.Add("/nodes", "not_allowed", `"nodes" stands beside "cluster": give one of them`)
+		found.Add("/nodes", "not_allowed", `"nodes" and "cluster" are both given: give one of them`)
 	case hasTopology && hasCluster:
-		found.Add("/topology", "not_allowed", `"topology" stands beside "cluster": give it in the cluster`)
+		found.Add("/topology", "not_allowed", `"topology" is outside "cluster": give it inside the cluster`)
 	case beside != "" && hasCluster:
-		found.Add("/"+beside, "not_allowed", "%q stands beside \"cluster\": give it in the cluster", beside)
+		found.Add("/"+beside, "not_allowed", "%q is outside \"cluster\": give it inside the cluster", beside)
 	case form != "" && form != InstanceForm:
 		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
 	case !hasNodes && !hasCluster:

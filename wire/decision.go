@@ -48,7 +48,7 @@ var decisionTable = NewTable("Decision", "Decision says which task starts where,
 	}
 	switch {
 	case has.Has("gpu") && !isGPUName(v.GPU):
-		found.Add("/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(v.GPU))
+		found.Add("/gpu", "bad_name", `%q is not the name of a GPU: use node/index, such as "a/0"`, hare.Clip(v.GPU))
 	case has.Has("gpu") && v.Others != "":
 		checkDecisionGPUs(v, found)
 	}
@@ -63,7 +63,7 @@ func readDecisionGPUs(r *Reader, v *hare.Decision) error {
 		var name string
 		err := r.String(&name)
 		if err == nil && len(r.faults) == before && !isGPUName(name) {
-			err = r.Fault("bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(name))
+			err = r.Fault("bad_name", `%q is not the name of a GPU: use node/index, such as "a/0"`, hare.Clip(name))
 		}
 		names = append(names, name)
 		return err
@@ -81,7 +81,7 @@ func checkDecisionGPUs(v *hare.Decision, found *hare.InvalidErrors) {
 	node := v.GPU[:strings.IndexByte(v.GPU, '/')+1]
 	switch {
 	case names[0] != v.GPU || len(names) < 2:
-		found.Add("/gpus", "bad_value", `must be all GPUs of a task of several, "gpu" first`)
+		found.Add("/gpus", "bad_value", `must list all GPUs of a task that has several, "gpu" first`)
 	case slices.ContainsFunc(names, func(name string) bool { return !strings.HasPrefix(name, node) }):
 		found.Add("/gpus", "bad_value", "must be on one node")
 	default:

@@ -207,7 +207,7 @@ func checkEvent(v *eventDoc, m Members, found *hare.InvalidErrors) {
 		}
 	}
 	if has&fieldGPU != 0 && !isGPUName(v.GPU) {
-		found.Add("/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(v.GPU))
+		found.Add("/gpu", "bad_name", `%q is not the name of a GPU: use node/index, such as "a/0"`, hare.Clip(v.GPU))
 	}
 	if has&fieldGPUType != 0 && v.GPUType == "" {
 		found.Add("/gpu_type", "bad_name", "a GPU type needs a name")

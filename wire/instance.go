@@ -170,7 +170,7 @@ func checkMix(j *hare.Job, given, mix bool, found *hare.InvalidErrors) {
 	switch {
 	case !given:
 	case j.Sync == hare.Relaxed && !mix:
-		found.Add("/mix", "not_allowed", "relaxed jobs always may mix types: leave mix out, or use sync gang")
+		found.Add("/mix", "not_allowed", "relaxed jobs may always mix types: leave mix out, or use sync gang")
 	case j.Sync == hare.Rigid && mix:
 		found.Add("/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
 	}
@@ -198,7 +198,7 @@ func DecodeInstance(r io.Reader, lim Limits) (*hare.Instance, error) {
 	return d.inst, nil
 }
 
-// DecodeInstanceValue reads an instance that stands at pointer in a larger
+// DecodeInstanceValue reads an instance at pointer in a larger
 // document.
 func DecodeInstanceValue(text jsontext.Value, pointer string) (*hare.Instance, error) {
 	inst, err := DecodeInstance(strings.NewReader(string(text)), Limits{MaxBytes: int64(len(text)) + 1})
@@ -212,7 +212,7 @@ func DecodeInstanceValue(text jsontext.Value, pointer string) (*hare.Instance, e
 }
 
 func (d *instanceReader) instance() error {
-	d.hasJobs = !d.Is('{') // a value that is no object cannot be followed by lines of jobs
+	d.hasJobs = !d.Is('{') // a value that is not an object cannot be followed by lines of jobs
 	d.inst.Objective = hare.ObjectiveWeightedJCT
 	return instanceTable.Read(d.Reader, &instanceDoc{Instance: d.inst, d: d})
 }
@@ -362,7 +362,7 @@ func AppendInstance(b []byte, inst *hare.Instance) []byte {
 	return instanceTable.Append(b, &instanceDoc{Instance: inst})
 }
 
-// instanceAt reads an instance that stands at pointer in the document.
+// instanceAt reads an instance at pointer in the document.
 func (r *Reader) instanceAt(pointer string, to **hare.Instance) error {
 	d := newInstanceReader(r, pointer)
 	*to = d.inst

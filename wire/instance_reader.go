@@ -63,7 +63,7 @@ func newInstanceReader(rd *Reader, root string) *instanceReader {
 // unique records a fault where another job has the same id.
 func (d *instanceReader) unique(id string, found *hare.InvalidErrors) {
 	if first, twice := d.ids[id]; twice && id != "" {
-		found.Add("/id", "duplicate_id", "id %q stands twice, first at %s/jobs/%d: ids must differ", hare.Clip(id),
+		found.Add("/id", "duplicate_id", "id %q appears twice, first at %s/jobs/%d: ids must differ", hare.Clip(id),
 			d.root, first)
 		return
 	}

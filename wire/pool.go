@@ -100,7 +100,7 @@ func readPoolSizes(r *Reader, v *poolDoc) error {
 			if err := r.Skip(); err != nil {
 				return true, err
 			}
-			return true, r.Fault("bad_size", "%q is no number of GPUs held together: give 1 to %d", hare.Clip(gpus),
+			return true, r.Fault("bad_size", "%q is not a number of GPUs held together: give 1 to %d", hare.Clip(gpus),
 				hare.MaxGPUs)
 		}
 		p := hare.PoolSize{GPUs: n}

@@ -1,10 +1,9 @@
 package wire
 
 import (
-	"strconv"
-
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hare-sched/hare"
@@ -54,7 +53,7 @@ func readSize(r *Reader, to *[]hare.SizePrices, kind, tasks string) error {
 		if err := r.Skip(); err != nil {
 			return err
 		}
-		return r.Fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", hare.Clip(tasks),
+		return r.Fault("bad_size", "%q is not a number of GPUs held together: give 2 to %d", hare.Clip(tasks),
 			hare.MaxTasks(hare.Gang))
 	}
 	p := hare.SizePrices{Type: kind, Tasks: n}

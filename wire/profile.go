@@ -15,7 +15,7 @@ var profileTable = NewTable("Profile", "Profile is the time of one task on one G
 		About("switch_s is the setup of a GPU for the job where the GPU did something else before.").Default(0),
 ).Check(func(v *profileDoc, has Members, found *hare.InvalidErrors) {
 	if v.mayLearn && has.Has("switch_s") {
-		found.Add("/switch_s", "not_supported", "sessions do not know setups in this version: leave "+
+		found.Add("/switch_s", "not_supported", "sessions do not support setups in this version: leave "+
 			"switch_s out")
 	}
 	switch v.learned = has.None(); {

@@ -201,7 +201,7 @@ func (r *Reader) Finish(err error) error {
 		_, more := r.d.ReadToken()
 		switch {
 		case more == nil:
-			_ = r.broken(errors.New("something follows the document: leave it out"))
+			_ = r.broken(errors.New("something follows the document: remove it"))
 		case !errors.Is(more, io.EOF):
 			_ = r.broken(more)
 		}
@@ -235,7 +235,7 @@ func (r *Reader) unknown(name string, known []string) error {
 	if guess := hare.Guess(name, known); guess != "" {
 		return r.Fault("unknown_field", "unknown field %q%s", name, guess)
 	}
-	return r.Fault("unknown_field", "unknown field %q: known are %s", name, strings.Join(known, ", "))
+	return r.Fault("unknown_field", "unknown field %q: the known fields are %s", name, strings.Join(known, ", "))
 }
 
 // Limits of every value of a document, also in unknown fields. Both verifiers have
@@ -376,7 +376,7 @@ func (r *Reader) twice(name string) error {
 	if err := r.Skip(); err != nil {
 		return err
 	}
-	return r.Fault("duplicate_name", "%q stands twice in its object: keep one", hare.Clip(name))
+	return r.Fault("duplicate_name", "%q appears twice in its object: keep one", hare.Clip(name))
 }
 
 // name reads the name of a member. Equal names share one string.
@@ -553,7 +553,7 @@ func (r *Reader) sha256(to *string) error {
 		return err
 	}
 	if len(text) != 64 || strings.Trim(text, "0123456789abcdef") != "" {
-		return r.Fault("bad_hash", "%q is no SHA-256: give 64 lower-case hexadecimal digits, or leave it out",
+		return r.Fault("bad_hash", "%q is not a SHA-256 hash: give 64 lower-case hexadecimal digits, or leave it out",
 			hare.Clip(text))
 	}
 	*to = text

@@ -5,13 +5,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"io"
-	"strconv"
 
 	"github.com/hare-sched/hare"
 )
@@ -433,7 +432,7 @@ func encodeHead(b *bufio.Writer, r *hare.Result) error {
 	return err
 }
 
-// resultAt reads a result that stands at pointer in the document.
+// resultAt reads a result at pointer in the document.
 func (r *Reader) resultAt(pointer string, to **hare.Result) error {
 	d := &resultReader{Reader: r, root: pointer, res: &hare.Result{}}
 	*to = d.res

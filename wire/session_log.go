@@ -2,12 +2,11 @@ package wire
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"errors"
-	"fmt"
 
 	"github.com/hare-sched/hare"
 )
@@ -173,7 +172,7 @@ func AppendRecord(b []byte, r Record) []byte {
 func CheckPlan(plan []byte) error {
 	switch {
 	case len(plan) > MaxPlanBytes:
-		return fmt.Errorf("the plan has %d bytes, and %d are the most", len(plan), MaxPlanBytes)
+		return fmt.Errorf("the plan has %d bytes: at most %d are allowed", len(plan), MaxPlanBytes)
 	case len(plan) == 0 || plan[0] != '{' || plan[len(plan)-1] != '}' ||
 		!jsontext.Value(plan).IsValid(jsontext.AllowDuplicateNames(true)):
 		return errors.New("the plan is not a JSON object")

@@ -84,7 +84,7 @@ func finishShapes(j *hare.Job, has Members, found *hare.InvalidErrors) {
 		return
 	}
 	if has.Has("tasks") || has.Has("gpus_per_task") || has.Has("on") {
-		found.Add("/shapes", "not_allowed", "stands in place of tasks, gpus_per_task and on: give these in each shape, "+
+		found.Add("/shapes", "not_allowed", "takes the place of tasks, gpus_per_task and on: give these in each shape, "+
 			"or leave out shapes")
 		j.Shapes, j.Reshape, j.ReshapeUs = nil, false, 0
 		if !has.Has("on") {

@@ -276,7 +276,7 @@ func (t *Table[T]) Append(b []byte, v *T) []byte {
 	return append(b, '}')
 }
 
-// appendFields appends the begin of an object with the named fields, without the
+// appendFields appends the beginning of an object with the named fields, without the
 // closing brace.
 func (t *Table[T]) appendFields(b []byte, v *T, names ...string) []byte {
 	part := make([]Field[T], len(names))
