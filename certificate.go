@@ -99,7 +99,7 @@ const (
 	PerAll  = "all"  // all nodes are one domain
 )
 
-// Pool prices a resource on a set of nodes (docs/reference/model.md, "Pools").
+// Pool prices a resource on a set of nodes (docs/reference/certificate.md#pools).
 type Pool struct {
 	Resource PoolResource
 	Type     string // the GPU type; "" in pools of quotas

@@ -9,6 +9,11 @@ import (
 	"github.com/hare-sched/hare"
 )
 
+// At given prices, the cheapest way to do a relaxed or gang job by itself is bounded by a fluid: rounds are divisible,
+// so that a linear program with one constraint remains, that R rounds are done. Its Lagrangian dual has the single
+// multiplier μ. This file has the pieces of time of the fluid and the dual in floats, which propose multipliers;
+// fluid_exact.go decides in integers. Why the dual is a bound is in docs/inside/design.md, section 2.2.
+
 // fluid is the time of one relaxed or gang job, cut into pieces of constant prices.
 // Costs count 1e-15 weight-seconds, times count µs.
 type fluid struct {

@@ -11,6 +11,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
+// A certificate may price GPUs on some nodes, CPUs, memory and quotas (docs/inside/bounds.md#pools). This file has
+// what a second of a job's round costs then, by the class of nodes on which it runs, and what all of a pool is worth:
+// the dearest mixture of units that fits into it, a knapsack where units of several sizes have prices of their own.
+
 // maxSecond limits Θ, the price of a second of a round, in 1e-9 weight-seconds per second. The
 // integral of Θ then fits into 128 bits.
 const maxSecond = 1 << 62

@@ -14,7 +14,7 @@ type supply struct {
 	running    *running
 	quotas     map[string][]int32 // by user: the indices in the instance
 	capacities map[string]*typeCapacity
-	// placed says that the modes of jobs go by the room on nodes (docs/reference/model.md, "Modes").
+	// placed says that the modes of jobs go by the room on nodes (docs/inside/bounds.md#room-and-modes).
 	placed bool
 	shaped map[string]bool // the jobs with lists of shapes, for which they do so as well
 	rooms  *rooms          // nil if neither nodes, pools nor shapes matter

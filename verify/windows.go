@@ -8,6 +8,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
+// A job needs room that lasts. Where room comes and goes, the earliest end of a job is later than its work alone says;
+// this file finds the stretches in which the rounds of a job may start, from the room of nodes over time, and goes
+// through them (docs/inside/bounds.md#room-and-modes).
+
 // mostStretches limits the stretches in which rounds of one kind may start. The last of so many
 // counts as one without an end. With more than maxPieceWork jobs times pieces of room, room that is
 // there counts as room that stays. Both limits are part of the meaning of P.

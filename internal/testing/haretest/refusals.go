@@ -38,7 +38,7 @@ func Refusals() (out []Refusal) {
 	add("a node without a label of the topology", `{"hare":"instance/v1","cluster":{"topology":["rack"],"nodes":[`+
 		`{"name":"a","gpus":{"A":1}}]},"jobs":[{"id":"x",`+onA+`}]}`, "/cluster/nodes/0/labels", "missing_field", "add it")
 	add("a level as a label", `{"hare":"instance/v1","cluster":{"topology":["any"],"nodes":[`+
-		`{"name":"a","gpus":{"A":1}}]},"jobs":[{"id":"x",`+onA+`}]}`, "/cluster/topology/0", "not_allowed", "rename the label")
+		`{"name":"a","gpus":{"A":1}}]},"jobs":[{"id":"x",`+onA+`}]}`, "/cluster/topology/0", "not_allowed", "rename")
 	add("CPUs of four decimals", `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":1},"cpus":1.0001}]},`+
 		`"jobs":[{"id":"x",`+onA+`}]}`, "/cluster/nodes/0/cpus", "too_many_decimals", "round it")
 	job("no GPU a task", x(`"gpus_per_task":0,`+onA), "/gpus_per_task", "out_of_range", "must be at least 1")
