@@ -1,6 +1,8 @@
 package hare
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math/big"
 	"math/bits"
@@ -14,6 +16,27 @@ type Amount struct {
 	lo uint64
 }
 
+// ParseAmount reads a number of weight-seconds with at most twelve decimals exactly.
+func ParseAmount(text string) (Amount, error) {
+	x, err := parseExact(text)
+	if err != nil {
+		return Amount{}, err
+	}
+	a, ok := AmountFromBig(x)
+	if !ok {
+		return Amount{}, ErrDecimalRange
+	}
+	return a, nil
+}
+
+// FloorAmount returns b rounded down to six decimals. It returns false if b is too
+// large.
+func FloorAmount(b *big.Rat) (Amount, bool) {
+	x := new(big.Int).Mul(b.Num(), big.NewInt(1e6))
+	x.Div(x, b.Denom()) // Div is Euclidean, so it rounds down
+	return AmountFromBig(x.Mul(x, big.NewInt(1e6)))
+}
+
 // Product returns weightMicro · timeUs. It cannot overflow.
 func Product(weightMicro, timeUs int64) Amount {
 	neg := (weightMicro < 0) != (timeUs < 0)
@@ -23,13 +46,6 @@ func Product(weightMicro, timeUs int64) Amount {
 		return a.Neg()
 	}
 	return a
-}
-
-func magnitude(x int64) uint64 {
-	if x < 0 {
-		return -uint64(x)
-	}
-	return uint64(x)
 }
 
 // Add returns a + b. Sums wrap around beyond 128 bits, which valid instances never reach.
@@ -61,19 +77,10 @@ func (a Amount) Sign() int {
 
 // Cmp returns −1, 0 or 1 if a is less than, equal to or greater than b.
 func (a Amount) Cmp(b Amount) int {
-	switch {
-	case a.hi != b.hi:
-		if a.hi < b.hi {
-			return -1
-		}
-		return 1
-	case a.lo != b.lo:
-		if a.lo < b.lo {
-			return -1
-		}
-		return 1
+	if c := cmp.Compare(a.hi, b.hi); c != 0 {
+		return c
 	}
-	return 0
+	return cmp.Compare(a.lo, b.lo)
 }
 
 // Big returns a as a big integer in units of 1e-12 weight-seconds.
@@ -151,4 +158,44 @@ func (a *Amount) UnmarshalJSON(text []byte) error {
 	read, err := ParseAmount(string(text))
 	*a = read
 	return err
+}
+
+var errAmountPlaces = errors.New("has more than twelve decimals")
+
+// exactDigits limits the decimal digits of the number that parseExact returns; an Amount has
+// at most 39.
+const exactDigits = 60
+
+// TrimDecimal writes a decimal of at most twelve decimals without needless zeros and
+// without an exponent. The number may be outside the range of an Amount.
+func TrimDecimal(text string) (string, error) {
+	x, err := parseExact(text)
+	if err != nil {
+		return "", err
+	}
+	return trimZeros(decimal(x)), nil
+}
+
+// parseExact reads a number with at most twelve decimals in units of 1e-12. It takes
+// O(len(text)), whatever the exponent.
+func parseExact(text string) (*big.Int, error) {
+	digits, shift, neg, err := splitDecimal(text, 12)
+	switch {
+	case err != nil:
+		return nil, err
+	case digits == "":
+		return new(big.Int), nil
+	case shift < 0:
+		return nil, errAmountPlaces
+	case len(digits)+shift > exactDigits:
+		return nil, ErrDecimalRange
+	}
+	x, ok := new(big.Int).SetString(digits+strings.Repeat("0", shift), 10)
+	if !ok {
+		return nil, ErrDecimalSyntax
+	}
+	if neg {
+		x.Neg(x)
+	}
+	return x, nil
 }

@@ -7,12 +7,6 @@ import (
 	"strings"
 )
 
-// Predecessor is a job for whose end another job waits.
-type Predecessor struct {
-	Job   string
-	LagUs int64 // the time between the end and the earliest start
-}
-
 // MaxPredecessors limits the predecessors of one job.
 const MaxPredecessors = 10_000
 
@@ -29,7 +23,7 @@ func (es *InvalidErrors) checkDependencies(at string, j *Job) {
 		case p.Job == j.ID:
 			es.Add(where, "cycle", "the job waits for itself: leave it out")
 		case i > 0 && j.After[i-1].Job == p.Job:
-			es.Add(where, "duplicate_id", "job %q stands twice: give it once, with the longest lag", Clip(p.Job))
+			es.Add(where, "duplicate_id", "job %q appears twice: give it once, with the longest lag", Clip(p.Job))
 		case i > 0 && j.After[i-1].Job > p.Job:
 			es.Add(at+"/after", "unordered", "predecessors must be sorted by job")
 		case p.LagUs < 0 || p.LagUs > MaxExact:

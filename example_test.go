@@ -25,7 +25,7 @@ func ExampleInvalidErrors() {
 	// /jobs/0/wieght: unknown field "wieght": did you mean "weight"? (unknown_field)
 	// /jobs/0/on/V100/compute_s: 1.2345678 has more than six decimals: round it to millionths (too_many_decimals)
 	// /jobs/1: "on" is missing: give the times on each GPU type, e.g. {"V100": {"compute_s": 1.2}} (missing_field)
-	// /jobs/1/id: id "bert" stands twice, first at /jobs/0: ids must differ (duplicate_id)
+	// /jobs/1/id: id "bert" appears twice, first at /jobs/0: ids must differ (duplicate_id)
 }
 
 func ExampleResult_Gap() {

@@ -2,19 +2,6 @@ package hare
 
 import "unicode/utf8"
 
-// LevelBandwidth is what the network of a level carries (docs/reference/model.md, "Bandwidth and memory").
-type LevelBandwidth struct {
-	Level string
-	Mbps  int64 // megabits per second in one direction, at least 1
-}
-
-// GPUType is what a cluster says of all GPUs of one type.
-type GPUType struct {
-	Type string
-	// MemoryMilliGiB is the memory of one GPU in thousandths of GiB, at least 1.
-	MemoryMilliGiB int64
-}
-
 // BandwidthMbps returns the bandwidth between GPUs of which a level has all in one domain: that of
 // the level, or of the next coarser one that has a bandwidth. Level 0 is inside one node. It
 // returns 0 where nothing is said. levels must be those of the cluster. It takes O(levels).

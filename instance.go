@@ -2,6 +2,10 @@
 // certificates, results, events and decisions, and the validation of instances. Package wire
 // reads and writes these types as JSON. Package hare imports no other package of this
 // module.
+//
+// The files stand in three layers. At the bottom are exact numbers (micros.go, amount.go), names and faults. Above
+// them are the types: instances, schedules, certificates, results, replans and events. On top are what the parts of an
+// instance mean and which faults they may have, from labels, shapes and levels up to rules.go and validate.go.
 package hare
 
 import (
@@ -20,11 +24,6 @@ const (
 func Objectives() []string {
 	return []string{ObjectiveWeightedJCT, ObjectiveJCTAndTardiness, ObjectiveMakespan}
 }
-
-// MaxExact is the largest integer that every JSON reader holds exactly (2^53). MaxExact
-// limits each time in microseconds, each weight in micro-units, each count, and the length
-// of the sequential schedule of an instance.
-const MaxExact = 1 << 53
 
 // MaxGPUs limits the GPUs of a cluster, counted over all copies of all nodes.
 const MaxGPUs = 1 << 20
@@ -78,6 +77,36 @@ type Cluster struct {
 	GPUTypes   []GPUType
 }
 
+// LevelBandwidth is what the network of a level carries (docs/reference/model.md, "Bandwidth and memory").
+type LevelBandwidth struct {
+	Level string
+	Mbps  int64 // megabits per second in one direction, at least 1
+}
+
+// GPUType is what a cluster says of all GPUs of one type.
+type GPUType struct {
+	Type string
+	// MemoryMilliGiB is the memory of one GPU in thousandths of GiB, at least 1.
+	MemoryMilliGiB int64
+}
+
+// Reservation keeps all jobs but some off some nodes for some time.
+type Reservation struct {
+	// Nodes chooses the nodes as Job.Only does; nil means all nodes.
+	Nodes           []LabelValues
+	FromUs, UntilUs int64
+	// Users and Jobs may use the nodes nevertheless. Both are sorted, each name once.
+	Users, Jobs []string
+}
+
+// Quota limits the GPUs that the jobs of a user hold together at any time.
+type Quota struct {
+	User string
+	GPUs int64
+	// Types are the GPU types that count, sorted, each once; nil means all.
+	Types []string
+}
+
 // Node is one machine. Its GPU number i is named Name/i; the numbers run through GPUs in
 // order.
 type Node struct {
@@ -97,6 +126,15 @@ type Node struct {
 	Labels []Label
 }
 
+// GPUCount counts the node's GPUs, up to one more than MaxGPUs.
+func (n *Node) GPUCount() int64 {
+	var sum int64
+	for _, g := range n.GPUs {
+		sum = min(sum+int64(max(0, min(g.Count, MaxGPUs+1))), MaxGPUs+1)
+	}
+	return sum
+}
+
 // TypeCount is a number of GPUs of one type.
 type TypeCount struct {
 	Type  string
@@ -112,6 +150,11 @@ type Window struct {
 type Busy struct {
 	GPU     int
 	UntilUs int64
+}
+
+// Label is one label of a node, such as disk=nvme.
+type Label struct {
+	Name, Value string
 }
 
 // Job is R rounds of K parallel tasks.
@@ -172,6 +215,27 @@ type Job struct {
 // TaskGPUs returns g, the number of GPUs that one task holds in a job without Shapes.
 func (j *Job) TaskGPUs() int64 { return max(1, j.GPUsPerTask) }
 
+// Shape is one way in which the rounds of a job may run (docs/reference/model.md). The fields without a
+// comment are those of Job.
+type Shape struct {
+	Tasks       int64
+	GPUsPerTask int64
+	Counts      int64 // u ≥ 1, the units of Job.Rounds that one round in this shape does
+	On          []Profile
+}
+
+// TaskGPUs returns g, the number of GPUs that one task holds.
+func (s *Shape) TaskGPUs() int64 { return max(1, s.GPUsPerTask) }
+
+// Profile returns the times of a task on a GPU type.
+func (s *Shape) Profile(kind string) (Profile, bool) {
+	i := slices.IndexFunc(s.On, func(p Profile) bool { return p.Type == kind })
+	if i < 0 {
+		return Profile{}, false
+	}
+	return s.On[i], true
+}
+
 // Profile gives the times of one task of a job on one GPU type.
 type Profile struct {
 	Type      string
@@ -193,3 +257,66 @@ func (p Profile) Equal(q Profile) bool {
 
 // DurationUs returns d = p + s, the longest where s goes by spread.
 func (p Profile) DurationUs() int64 { return p.ComputeUs + p.SyncUs }
+
+// LevelSync is the synchronisation time of the rounds that a level holds in one domain and no
+// finer level with a time does.
+type LevelSync struct {
+	Level  string
+	SyncUs int64
+}
+
+// Duration is one of the ways in which the times of a job may turn out.
+type Duration struct {
+	Micro       int64 // p, how likely this is, in units of 1e-6
+	FactorMicro int64 // by how much each time of the job is multiplied, in units of 1e-6
+}
+
+// LabelValues is a label and the values of the label that a selector names.
+type LabelValues struct {
+	Label  string
+	Values []string // sorted, each value once, at least one
+}
+
+// Predecessor is a job for whose end another job waits.
+type Predecessor struct {
+	Job   string
+	LagUs int64 // the time between the end and the earliest start
+}
+
+// Progress is how far a job is at time 0 (docs/reference/model.md#running-work-reservations-and-quotas).
+type Progress struct {
+	// RoundsDone is the number of units that are done.
+	RoundsDone int64
+	// GPUs names the K·g GPUs on which the job runs at time 0, in the order of the document;
+	// nil means that the job does not run. Only gang and rigid jobs run.
+	GPUs []string
+	// ElapsedUs says how long ago the running round of a gang job, or the running rest of a
+	// rigid job, began.
+	ElapsedUs int64
+	// Shape is the shape of the round that runs, as an index in Job.Shapes.
+	Shape int
+}
+
+// JobHints are what a user says about a job. Online policies that do not know sizes may go
+// by hints; plans of instances know sizes and ignore them. Hints never limit a job.
+type JobHints struct {
+	// EstimateUs is for how long the user expects the job to run, with all its rounds,
+	// alone on its fastest GPU type; 0 means that the user does not say.
+	EstimateUs int64 `json:"estimate_us,omitempty"`
+	// Class is what jobs that take alike have in common, sorted by name, each name once.
+	Class []ClassLabel `json:"class,omitempty"`
+}
+
+// Clone returns hints that share no memory with h.
+func (h *JobHints) Clone() *JobHints {
+	if h == nil {
+		return nil
+	}
+	return &JobHints{EstimateUs: h.EstimateUs, Class: slices.Clone(h.Class)}
+}
+
+// ClassLabel is one label of a job's class, such as user=ann.
+type ClassLabel struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}

@@ -2,7 +2,6 @@ package hare
 
 import (
 	"fmt"
-	"slices"
 	"unicode/utf8"
 )
 
@@ -11,30 +10,6 @@ const (
 	MaxClassLabels = 8   // labels of a job
 	MaxClassText   = 100 // characters of a label's name, and of its value
 )
-
-// JobHints are what a user says about a job. Online policies that do not know sizes may go
-// by hints; plans of instances know sizes and ignore them. Hints never limit a job.
-type JobHints struct {
-	// EstimateUs is for how long the user expects the job to run, with all its rounds,
-	// alone on its fastest GPU type; 0 means that the user does not say.
-	EstimateUs int64 `json:"estimate_us,omitempty"`
-	// Class is what jobs that take alike have in common, sorted by name, each name once.
-	Class []ClassLabel `json:"class,omitempty"`
-}
-
-// ClassLabel is one label of a job's class, such as user=ann.
-type ClassLabel struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-// Clone returns hints that share no memory with h.
-func (h *JobHints) Clone() *JobHints {
-	if h == nil {
-		return nil
-	}
-	return &JobHints{EstimateUs: h.EstimateUs, Class: slices.Clone(h.Class)}
-}
 
 // CheckHints reports the faults of what a user says about the job at a pointer.
 func (es *InvalidErrors) CheckHints(at string, h *JobHints) {

@@ -13,13 +13,6 @@ const LevelAny = "any"
 // MaxTopology limits the labels of a topology.
 const MaxTopology = 16
 
-// LevelSync is the synchronisation time of the rounds that a level holds in one domain and no
-// finer level with a time does.
-type LevelSync struct {
-	Level  string
-	SyncUs int64
-}
-
 // Levels are the levels of a cluster, numbered from fine to coarse. A level splits the nodes
 // into domains: nodes share a domain of a label if they agree in the label and in all coarser
 // ones, so that racks of one name in two zones are two domains. Levels are read-only and may
@@ -146,10 +139,10 @@ func (es *InvalidErrors) CheckTopology(at string, c *Cluster, index func(node in
 		es.checkLabelName(p, label, `, e.g. "rack"`)
 		switch {
 		case label == LabelNode || label == LevelAny || label == PerAll:
-			es.Add(p, "not_allowed", "%q is always a level or the name of all nodes: call the label otherwise, or leave "+
+			es.Add(p, "not_allowed", "%q is always a level or the name of all nodes: rename the label, or leave "+
 				"it out", label)
 		case slices.Contains(c.Topology[:i], label):
-			es.Add(p, "duplicate_id", "label %q stands twice: give each label once, coarse ones first", Clip(label))
+			es.Add(p, "duplicate_id", "label %q appears twice: give each label once, coarse ones first", Clip(label))
 		}
 	}
 	if len(*es) > before {

@@ -3,6 +3,7 @@ package hare
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -72,19 +73,6 @@ func (inst *Instance) FirstRule(known Rules) string {
 	return ""
 }
 
-// firstSwitch returns the pointer, relative to the job, of the first switch_s of the job; "" means
-// that there is none.
-func (j *Job) firstSwitch() string {
-	for i := range j.ShapeCount() {
-		for _, p := range j.Shape(i).On {
-			if p.SwitchUs > 0 {
-				return j.profilePointer(i, &p) + "/switch_s"
-			}
-		}
-	}
-	return ""
-}
-
 // RefuseRules returns the error of a part of Hare, such as "the simulator", that knows only
 // some kinds of rules, where the instance has others.
 func (inst *Instance) RefuseRules(who string, known Rules) error {
@@ -106,10 +94,10 @@ func (inst *Instance) RefuseRules(who string, known Rules) error {
 
 // ruleRemedy says what to do where a field of a rule is refused.
 func ruleRemedy(field string) string {
-	const plans = "; hare solve and hare bound go by it"
+	const plans = "; hare solve and hare bound support it"
 	switch field {
 	case "objective":
-		return "take weighted_jct" + plans
+		return "use weighted_jct" + plans
 	case "reservations":
 		return `leave it out, or close the nodes for that time by "in_service_s"` + plans
 	case "after":
@@ -117,7 +105,7 @@ func ruleRemedy(field string) string {
 	case "shapes":
 		return `give the job one of them, as "tasks", "gpus_per_task" and "on"` + plans
 	case "durations":
-		return "leave it out: times are taken as they are written; hare bound --expected goes by it"
+		return "leave them out: times are used as they are written; hare bound --expected uses them"
 	case "switch_s":
 		return "leave it out" + plans
 	}
@@ -133,7 +121,7 @@ func (inst *Instance) RefuseForPolicy(name, like string, known Rules) error {
 	err := inst.RefuseRules("policy "+name, 0)
 	var invalid *InvalidError
 	if errors.As(err, &invalid) {
-		invalid.Detail += ", or take a policy that goes by it, such as " + like
+		invalid.Detail += ", or use a policy that supports it, such as " + like
 	}
 	return err
 }
@@ -151,4 +139,43 @@ func (inst *Instance) Placed() (pointer string, placed bool) {
 	}
 	pointer = inst.placedBy()
 	return pointer, pointer != ""
+}
+
+// placedBy returns the pointer of the first field of a node or a job that makes nodes matter,
+// and "" where there is none.
+func (inst *Instance) placedBy() string {
+	cpus, memory := false, false
+	for i := range inst.Cluster.Nodes {
+		cpus = cpus || inst.Cluster.Nodes[i].CPUMilli > 0
+		memory = memory || inst.Cluster.Nodes[i].MemoryMiB > 0
+	}
+	for i := range inst.Jobs {
+		j, field := &inst.Jobs[i], ""
+		switch {
+		case j.TaskGPUs() > 1:
+			field = "gpus_per_task"
+		case slices.ContainsFunc(j.Shapes, func(s Shape) bool { return s.TaskGPUs() > 1 }):
+			field = "shapes"
+		case j.DistinctNodes:
+			field = "distinct_nodes"
+		case j.Within != "":
+			field = "within"
+		case j.Spreads():
+			field = j.spreadField()
+		case len(j.Only) > 0:
+			field = "only"
+		case len(j.Exclude) > 0:
+			field = "exclude"
+		case cpus && j.CPUMilliPerTask > 0:
+			field = "cpus_per_task"
+		case memory && j.MemoryMiBPerTask > 0:
+			field = "memory_mib_per_task"
+		case j.Running():
+			field = "progress"
+		default:
+			continue
+		}
+		return "/jobs/" + strconv.Itoa(i) + "/" + field
+	}
+	return ""
 }

@@ -8,20 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// Progress is how far a job is at time 0 (docs/reference/model.md#running-work-reservations-and-quotas).
-type Progress struct {
-	// RoundsDone is the number of units that are done.
-	RoundsDone int64
-	// GPUs names the K·g GPUs on which the job runs at time 0, in the order of the document;
-	// nil means that the job does not run. Only gang and rigid jobs run.
-	GPUs []string
-	// ElapsedUs says how long ago the running round of a gang job, or the running rest of a
-	// rigid job, began.
-	ElapsedUs int64
-	// Shape is the shape of the round that runs, as an index in Job.Shapes.
-	Shape int
-}
-
 // Running reports whether the job runs at time 0.
 func (j *Job) Running() bool { return j.Progress != nil && len(j.Progress.GPUs) > 0 }
 
@@ -31,15 +17,6 @@ func (j *Job) FirstRound() int64 {
 		return 0
 	}
 	return j.Progress.RoundsDone
-}
-
-// Reservation keeps all jobs but some off some nodes for some time.
-type Reservation struct {
-	// Nodes chooses the nodes as Job.Only does; nil means all nodes.
-	Nodes           []LabelValues
-	FromUs, UntilUs int64
-	// Users and Jobs may use the nodes nevertheless. Both are sorted, each name once.
-	Users, Jobs []string
 }
 
 // Admits reports whether the reservation lets a job use its nodes.
@@ -63,14 +40,6 @@ func (r *Reservation) Holds(n *Node) bool {
 	return true
 }
 
-// Quota limits the GPUs that the jobs of a user hold together at any time.
-type Quota struct {
-	User string
-	GPUs int64
-	// Types are the GPU types that count, sorted, each once; nil means all.
-	Types []string
-}
-
 // Limits reports whether the quota counts what a job holds on a GPU type.
 func (q *Quota) Limits(j *Job, gpuType string) bool {
 	if _, found := slices.BinarySearch(j.Users, q.User); !found {
@@ -90,27 +59,6 @@ const (
 	MaxNames        = 1000 // users of a job, users of a reservation, types of a quota
 	MaxListedJobs   = 1e6  // jobs of a reservation
 )
-
-// checkNames adds the faults of a sorted list of names.
-func (es *InvalidErrors) checkNames(at string, names []string, most int) {
-	if len(names) > most {
-		es.Add(at, "too_many", "has %d names: at most %d are allowed", len(names), most)
-		return
-	}
-	for i, name := range names {
-		switch p := at + "/" + strconv.Itoa(i); {
-		case name == "":
-			es.Add(p, "bad_name", "is empty: give a name, or leave the entry out")
-		case len(name) > MaxLabelText:
-			es.Add(p, "bad_name", "has more than %d bytes", MaxLabelText)
-		case !utf8.ValidString(name):
-			es.Add(p, "bad_name", "must be UTF-8")
-		}
-		if i > 0 && names[i-1] >= name {
-			es.Add(at, "unordered", "names must be sorted, each once")
-		}
-	}
-}
 
 // CheckReservation adds the faults of a reservation by itself.
 func (es *InvalidErrors) CheckReservation(at string, r *Reservation) {
@@ -272,7 +220,7 @@ func (c *runningCheck) job(i int) {
 			c.faults.Add(at, "not_allowed", "the GPUs are of types %q and %q: only a gang that may mix runs on several "+
 				"types", Clip(places[0].gpuType), Clip(place.gpuType))
 		case held[place]%s.TaskGPUs() != 0:
-			c.faults.Add(at, "not_allowed", "names %d GPUs of type %q on node %q, which are no whole tasks of %d GPUs",
+			c.faults.Add(at, "not_allowed", "names %d GPUs of type %q on node %q, which are not whole tasks of %d GPUs",
 				held[place], Clip(place.gpuType), Clip(n.Name), s.TaskGPUs())
 		case j.DistinctNodes && held[place] > s.TaskGPUs():
 			c.faults.Add(at, "not_allowed", "several tasks are on node %q, and the job has distinct_nodes", Clip(n.Name))

@@ -3,16 +3,8 @@ package hare
 import (
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
-
-// Shape is one way in which the rounds of a job may run (docs/reference/model.md). The fields without a
-// comment are those of Job.
-type Shape struct {
-	Tasks       int64
-	GPUsPerTask int64
-	Counts      int64 // u ≥ 1, the units of Job.Rounds that one round in this shape does
-	On          []Profile
-}
 
 // Limits of the shapes and the durations of a job.
 const (
@@ -20,16 +12,14 @@ const (
 	MaxDurations = 1000
 )
 
-// TaskGPUs returns g, the number of GPUs that one task holds.
-func (s *Shape) TaskGPUs() int64 { return max(1, s.GPUsPerTask) }
-
-// Profile returns the times of a task on a GPU type.
-func (s *Shape) Profile(kind string) (Profile, bool) {
-	i := slices.IndexFunc(s.On, func(p Profile) bool { return p.Type == kind })
-	if i < 0 {
-		return Profile{}, false
+// MaxTasks limits the tasks of a round. A gang that is wider than its type is
+// infeasible, which the solver reports; a gang that is wider than any cluster is refused
+// here.
+func MaxTasks(s Sync) int64 {
+	if s == Relaxed {
+		return 1<<31 - 1
 	}
-	return s.On[i], true
+	return MaxGPUs
 }
 
 // rounds returns how many rounds in this shape do so many units.
@@ -45,6 +35,19 @@ func (j *Job) Shape(i int) Shape {
 		return Shape{Tasks: j.Tasks, GPUsPerTask: j.GPUsPerTask, Counts: 1, On: j.On}
 	}
 	return j.Shapes[i]
+}
+
+// firstSwitch returns the pointer, relative to the job, of the first switch_s of the job; "" means
+// that there is none.
+func (j *Job) firstSwitch() string {
+	for i := range j.ShapeCount() {
+		for _, p := range j.Shape(i).On {
+			if p.SwitchUs > 0 {
+				return j.profilePointer(i, &p) + "/switch_s"
+			}
+		}
+	}
+	return ""
 }
 
 // profilePointer returns the pointer, within the job, of a profile of one of its shapes.
@@ -92,7 +95,7 @@ func (es *InvalidErrors) checkShapes(at string, j *Job) {
 	case len(j.Shapes) > MaxShapes:
 		es.Add(at, "too_many", "a job has at most %d shapes", MaxShapes)
 	case j.Tasks != 0 || j.GPUsPerTask != 0 || j.On != nil:
-		es.Add(at, "not_allowed", "stands in place of tasks, gpus_per_task and on: give these in each shape, or leave out "+
+		es.Add(at, "not_allowed", "takes the place of tasks, gpus_per_task and on: give these in each shape, or leave out "+
 			"shapes")
 	default:
 		for i := range j.Shapes {
@@ -138,48 +141,22 @@ func (es *InvalidErrors) checkShape(at string, sync Sync, s *Shape) {
 	}
 }
 
-// Setups returns how often a GPU is set up for a job in a schedule of the instance, and the GPU-time
-// that this takes, or false where no job has a setup. It takes O(GPUs + entries).
-func (inst *Instance) Setups(s *Schedule) (count, timeUs int64, ok bool) {
-	jobs := make(map[string]*Job, len(inst.Jobs))
-	runs := map[string]*Job{} // by GPU
-	for i := range inst.Jobs {
-		j := &inst.Jobs[i]
-		jobs[j.ID] = j
-		ok = ok || j.firstSwitch() != ""
-		if j.Running() {
-			for _, gpu := range j.Progress.GPUs {
-				runs[gpu] = j
-			}
-		}
-	}
-	if !ok {
-		return 0, 0, false
-	}
-	kinds := inst.Cluster.gpuTypes()
-	for i := range s.Lanes {
-		l := &s.Lanes[i]
-		before := runs[l.GPU]
-		for x := range l.Job {
-			e := l.Entry(x)
-			j := jobs[s.Jobs[e.Job]]
-			if j != before && int(e.Shape) < j.ShapeCount() {
-				shape := j.Shape(int(e.Shape))
-				if p, _ := shape.Profile(kinds[l.GPU]); p.SwitchUs > 0 {
-					count++
-					timeUs += p.SwitchUs
-				}
-			}
-			before = j
-		}
-	}
-	return count, timeUs, true
+func (p *Profile) sound() bool {
+	return p.Type != "" && p.ComputeUs >= 1 && p.ComputeUs <= MaxExact && p.SyncUs >= 0 && p.SyncUs <= MaxExact &&
+		p.SwitchUs >= 0 && p.SwitchUs <= MaxExact && utf8.ValidString(p.Type)
 }
 
-// Duration is one of the ways in which the times of a job may turn out.
-type Duration struct {
-	Micro       int64 // p, how likely this is, in units of 1e-6
-	FactorMicro int64 // by how much each time of the job is multiplied, in units of 1e-6
+func (es *InvalidErrors) profile(at string, p Profile) {
+	es.typeName(at, p.Type)
+	if p.ComputeUs < 1 || p.ComputeUs > MaxExact {
+		es.Add(at+"/compute_s", "out_of_range", "must be positive and at most %s", FormatMicros(MaxExact))
+	}
+	if p.SyncUs < 0 || p.SyncUs > MaxExact {
+		es.Add(at+"/sync_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+	}
+	if p.SwitchUs < 0 || p.SwitchUs > MaxExact {
+		es.Add(at+"/switch_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+	}
 }
 
 // checkDurations adds the faults of how long a job may take.
@@ -202,7 +179,7 @@ func (es *InvalidErrors) checkDurations(at string, j *Job) {
 			es.Add(where+"/factor", "out_of_range", "must be more than 0 and at most %s", FormatMicros(MaxExact))
 		}
 		if i > 0 && j.Durations[i-1].FactorMicro == d.FactorMicro {
-			es.Add(where+"/factor", "duplicate_id", "factor %s stands twice: give it once, with the sum of its p",
+			es.Add(where+"/factor", "duplicate_id", "factor %s appears twice: give it once, with the sum of its p",
 				FormatMicros(d.FactorMicro))
 		} else if i > 0 && j.Durations[i-1].FactorMicro > d.FactorMicro {
 			es.Add(at, "unordered", "durations must be sorted by factor")

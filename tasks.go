@@ -63,3 +63,41 @@ func (c *Cluster) gpuTypes() map[string]string {
 	}
 	return kinds
 }
+
+// Setups returns how often a GPU is set up for a job in a schedule of the instance, and the GPU-time
+// that this takes, or false where no job has a setup. It takes O(GPUs + entries).
+func (inst *Instance) Setups(s *Schedule) (count, timeUs int64, ok bool) {
+	jobs := make(map[string]*Job, len(inst.Jobs))
+	runs := map[string]*Job{} // by GPU
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		jobs[j.ID] = j
+		ok = ok || j.firstSwitch() != ""
+		if j.Running() {
+			for _, gpu := range j.Progress.GPUs {
+				runs[gpu] = j
+			}
+		}
+	}
+	if !ok {
+		return 0, 0, false
+	}
+	kinds := inst.Cluster.gpuTypes()
+	for i := range s.Lanes {
+		l := &s.Lanes[i]
+		before := runs[l.GPU]
+		for x := range l.Job {
+			e := l.Entry(x)
+			j := jobs[s.Jobs[e.Job]]
+			if j != before && int(e.Shape) < j.ShapeCount() {
+				shape := j.Shape(int(e.Shape))
+				if p, _ := shape.Profile(kinds[l.GPU]); p.SwitchUs > 0 {
+					count++
+					timeUs += p.SwitchUs
+				}
+			}
+			before = j
+		}
+	}
+	return count, timeUs, true
+}

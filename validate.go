@@ -1,7 +1,6 @@
 package hare
 
 import (
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +35,7 @@ func (inst *Instance) validate(long bool) error {
 		all.CheckNode(at, n, true)
 		all.checkOrder(at, n)
 		if first, twice := nodes[n.Name]; twice {
-			all.Add(at+"/name", "duplicate_id", "node %q stands twice, first at /cluster/nodes/%d: names must differ",
+			all.Add(at+"/name", "duplicate_id", "node %q appears twice, first at /cluster/nodes/%d: names must differ",
 				Clip(n.Name), first)
 		} else {
 			nodes[n.Name] = i
@@ -68,7 +67,7 @@ func (inst *Instance) validate(long bool) error {
 		all.CheckJob(at, j)
 		all.checkNormal(at, j)
 		if first, twice := ids[j.ID]; twice {
-			all.Add(at+"/id", "duplicate_id", "id %q stands twice, first at /jobs/%d: ids must differ", Clip(j.ID),
+			all.Add(at+"/id", "duplicate_id", "id %q appears twice, first at /jobs/%d: ids must differ", Clip(j.ID),
 				first)
 		} else {
 			ids[j.ID] = i
@@ -160,7 +159,7 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 	}
 	if n.Windows != nil && len(n.Windows) == 0 {
 		es.Add(at+"/in_service_s", "bad_window",
-			"there is no window, so the node is never in service: leave the node out, or this field for always")
+			"there is no window, so the node is never in service: leave out the node, or this field if it is always in service")
 	}
 	end := int64(-1) // the latest end of the windows so far
 	for i, w := range n.Windows {
@@ -187,7 +186,7 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 		if b.GPU < 0 || countable && int64(b.GPU) >= each {
 			es.Add(p+"/gpu", "out_of_range", "GPU %d: this node has %d, counted from 0", b.GPU, each)
 		} else if first, twice := place[b.GPU]; twice {
-			es.Add(p+"/gpu", "duplicate_id", "GPU %d stands twice, first at busy/%d: give its last until_s once",
+			es.Add(p+"/gpu", "duplicate_id", "GPU %d appears twice, first at busy/%d: give its last until_s once",
 				b.GPU, first)
 		} else {
 			place[b.GPU] = i
@@ -248,25 +247,6 @@ func (n *Node) Normalise() {
 	}
 }
 
-// GPUCount counts the node's GPUs, up to one more than MaxGPUs.
-func (n *Node) GPUCount() int64 {
-	var sum int64
-	for _, g := range n.GPUs {
-		sum = min(sum+int64(max(0, min(g.Count, MaxGPUs+1))), MaxGPUs+1)
-	}
-	return sum
-}
-
-// MaxTasks limits the tasks of a round. A gang that is wider than its type is
-// infeasible, which the solver reports; a gang that is wider than any cluster is refused
-// here.
-func MaxTasks(s Sync) int64 {
-	if s == Relaxed {
-		return 1<<31 - 1
-	}
-	return MaxGPUs
-}
-
 // CheckJob adds the faults of one job.
 func (es *InvalidErrors) CheckJob(at string, j *Job) {
 	switch {
@@ -294,33 +274,6 @@ func (es *InvalidErrors) CheckJob(at string, j *Job) {
 	es.CheckProgress(at, j)
 	es.checkDependencies(at, j)
 	es.checkDurations(at, j)
-}
-
-func (p *Profile) sound() bool {
-	return p.Type != "" && p.ComputeUs >= 1 && p.ComputeUs <= MaxExact && p.SyncUs >= 0 && p.SyncUs <= MaxExact &&
-		p.SwitchUs >= 0 && p.SwitchUs <= MaxExact && utf8.ValidString(p.Type)
-}
-
-func (es *InvalidErrors) profile(at string, p Profile) {
-	es.typeName(at, p.Type)
-	if p.ComputeUs < 1 || p.ComputeUs > MaxExact {
-		es.Add(at+"/compute_s", "out_of_range", "must be positive and at most %s", FormatMicros(MaxExact))
-	}
-	if p.SyncUs < 0 || p.SyncUs > MaxExact {
-		es.Add(at+"/sync_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
-	}
-	if p.SwitchUs < 0 || p.SwitchUs > MaxExact {
-		es.Add(at+"/switch_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
-	}
-}
-
-func (es *InvalidErrors) typeName(at, kind string) {
-	switch {
-	case kind == "":
-		es.Add(at, "bad_name", "a GPU type needs a name")
-	case !utf8.ValidString(kind):
-		es.Add(at, "bad_name", "must be UTF-8")
-	}
 }
 
 // horizon sums up how long the jobs of an instance take in any order, one task after
@@ -430,8 +383,19 @@ func (es *InvalidErrors) CheckHorizon(at string, inst *Instance) {
 	}
 }
 
-// product multiplies two numbers from 0 to MaxExact.
-func product(a, b int64) (int64, bool) {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	return int64(lo), hi == 0 && lo <= MaxExact
+// checkPlacement adds the faults of the rules of a job about nodes.
+func (es *InvalidErrors) checkPlacement(at string, j *Job) {
+	if j.CPUMilliPerTask < 0 || j.CPUMilliPerTask > MaxPerTask {
+		es.Add(at+"/cpus_per_task", "out_of_range", "must be between 0 and %s", FormatMillis(MaxPerTask))
+	}
+	if j.MemoryMiBPerTask < 0 || j.MemoryMiBPerTask > MaxPerTask {
+		es.Add(at+"/memory_mib_per_task", "out_of_range", "must be between 0 and %d", int64(MaxPerTask))
+	}
+	if j.DistinctNodes && j.Sync == Relaxed {
+		es.Add(at+"/distinct_nodes", "not_allowed",
+			"belongs to gang and rigid jobs, whose tasks run at the same time: leave it out, or use sync gang")
+	}
+	es.checkWithin(at, j)
+	es.checkSelector(at+"/only", j.Only)
+	es.checkSelector(at+"/exclude", j.Exclude)
 }

@@ -18,7 +18,7 @@ func valid() *hare.Instance {
 			{Name: "a", GPUs: []hare.TypeCount{{Type: "K80", Count: 1}, {Type: "V100", Count: 2}},
 				Windows: []hare.Window{{StartUs: 0, EndUs: 5}, {StartUs: 7, EndUs: hare.Forever}},
 				Busy:    []hare.Busy{{GPU: 0, UntilUs: 3}, {GPU: 2, UntilUs: 4}}},
-			{Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 4}}},
+			haretest.Node("b", "T4", 4),
 		}},
 		Jobs: []hare.Job{
 			{ID: "x", WeightMicro: 1e6, Rounds: 2, Tasks: 3, On: []hare.Profile{{Type: "K80", ComputeUs: 1},

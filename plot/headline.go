@@ -168,3 +168,13 @@ func (s *scene) legendJobs() (jobs []int32, head string) {
 	}
 	return jobs, "heaviest jobs:"
 }
+
+// mostNamed is how many users or jobs of a reservation are named.
+const mostNamed = 4
+
+func someOf(names []string) string {
+	if len(names) <= mostNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %s more", strings.Join(names[:mostNamed], ", "), thousandsOf(len(names)-mostNamed))
+}

@@ -7,9 +7,6 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// noSpread is the spread of a span whose instance has no levels.
-const noSpread = -1
-
 // roundHold is how long rounds hold their GPUs, from the unit from on up to the next roundHold
 // of the job. The spread is a level of hare.Levels.
 type roundHold struct {

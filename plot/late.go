@@ -48,10 +48,6 @@ func shortened(name string) string {
 	return name
 }
 
-// overdue are the pieces of bars after the deadlines of their jobs: a line along the bottom of
-// the bar, with a hairline that parts it from the bar.
-type overdue struct{ rule, hairline rect }
-
 // addOverdue adds the pieces of bars after the deadlines of late jobs.
 func (c *chart) addOverdue(s *scene, scale float64) {
 	for i := range c.rows {

@@ -6,97 +6,6 @@ import (
 	"github.com/hare-sched/hare/internal/words"
 )
 
-// chart is a picture in CSS pixels, ready to be written in any format.
-type chart struct {
-	ruler         *textMeasurer
-	title         string
-	figures, size string
-	w, h          float64
-	plot          rect // the rows of all groups
-	groups        []group
-	rows          []row
-	ticks         []mark
-	legend        []text
-	swatches      []swatch
-	brackets      []bracket
-	gaps          []rect // between nodes
-	bands         []band
-	overdue       []overdue
-	names         func(job int32) string // the names for tooltips
-}
-
-type rect struct{ x, y, w, h float64 }
-
-// group holds the rows of one GPU type.
-type group struct {
-	rect
-	label []text
-}
-
-// row is the row of one GPU.
-type row struct {
-	rect
-	label  text
-	away   []rect
-	bars   []bar // x counts from plot.x
-	labels []text
-}
-
-type mark struct {
-	x     float64
-	label text
-}
-
-// text is one line of text; y is its baseline.
-type text struct {
-	x, y float64
-	s    string
-	face typeface
-	ink  int // 0 is dark; others are inkFaint and so on
-	end  bool
-	mid  bool
-}
-
-// Inks of texts, as indices in inks and textColours.
-const (
-	inkFaint    = 1
-	inkWhite    = 2
-	inkLate     = 3
-	inkReserved = 4
-)
-
-// swatch is a sample of a colour or a shade.
-type swatch struct {
-	rect
-	job   int32
-	shade shade
-}
-
-// shade says what a swatch shows.
-type shade uint8
-
-const (
-	shadeJob shade = iota
-	shadeSync
-	shadeSetup
-	shadeRunning
-	shadeOverdue
-	shadeReserved
-	shadeAway
-)
-
-const (
-	maxRows       = 400 // in a picture
-	groupGap      = 10.0
-	margin        = 16.0
-	plotTop       = 84.0
-	axisHeight    = 26.0
-	legendLine    = 19.0
-	maxLegendJobs = 20 // up to so many jobs, all are named
-	heaviestShown = 12 // so many of more jobs are named
-	labelledRow   = 11.0
-)
-
 // layout places everything, with about mostBars bars at most. It takes O(spans + GPUs).
 func (s *scene) layout(opt Options, mostBars int) *chart {
 	c := &chart{ruler: &textMeasurer{}, w: float64(opt.Width)}
@@ -375,17 +284,4 @@ func (c *chart) notes() []note {
 		}
 	}
 	return out
-}
-
-// inset returns how much of a row's height stays free at the top and the bottom.
-func (r *row) inset() float64 {
-	switch {
-	case r.h >= 14:
-		return 2
-	case r.h >= 8:
-		return 1
-	case r.h >= 4:
-		return 0.5
-	}
-	return 0
 }

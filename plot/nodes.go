@@ -10,18 +10,6 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
-// nodeRows are the rows of one node and type in a chart of an instance to which nodes
-// matter.
-type nodeRows struct {
-	name  string
-	racks []string // as racksOf says
-	typ   int
-	first int // the index in scene.lanes; the other lanes of the node follow
-	lanes int
-	// reserved are the indices in scene.reserved of the reservations that have the node.
-	reserved []int32
-}
-
 // rackLabels are the labels whose values group the rows of nodes where the cluster has no
 // topology, coarse to fine. A label counts by the part of its name after the last slash, so that
 // Kubernetes's topology.kubernetes.io/zone counts too.
@@ -132,12 +120,6 @@ func (s *scene) sampleNodes(stride int) (nodes []nodeRows, lanes []*lane) {
 		n++
 	}
 	return nodes, lanes
-}
-
-// bracket joins the rows of a node or of a rack at the left of a picture.
-type bracket struct {
-	x, y, h float64
-	label   text
 }
 
 const (

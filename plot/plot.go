@@ -3,27 +3,12 @@
 package plot
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
 
 	hare "github.com/hare-sched/hare"
 )
-
-// Options holds the settings of a chart. Its zero value is useful.
-type Options struct {
-	// Title is the headline; empty means the instance's name.
-	Title string
-	// Width is the width in CSS pixels, 400 to 8000; zero means 1200. HTML pages fit their
-	// window instead.
-	Width int
-	// Scale is the number of pixels of a PNG per CSS pixel, 1 to 4; zero means 2.
-	Scale int
-}
-
-// ErrNoSchedule says that a result carries no schedule to draw.
-var ErrNoSchedule = errors.New("plot: the result has no schedule: solve with detail lanes")
 
 func (o Options) resolve() (Options, error) {
 	if o.Width == 0 {

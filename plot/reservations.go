@@ -1,20 +1,10 @@
 package plot
 
 import (
-	"fmt"
 	"strings"
 
 	hare "github.com/hare-sched/hare"
 )
-
-// reservation is a reservation of the instance that begins before the plan ends.
-type reservation struct {
-	fromUs, untilUs int64
-	who             string // for whom, such as "reserved for ops"
-}
-
-// mostNamed is how many users or jobs of a reservation are named.
-const mostNamed = 4
 
 // addReservations finds which nodes each reservation has. It takes O(nodes · reservations).
 func (s *scene) addReservations() {
@@ -55,20 +45,6 @@ func admitted(r *hare.Reservation) string {
 		return "reserved, for no job"
 	}
 	return "reserved for " + strings.Join(parts, " and ")
-}
-
-func someOf(names []string) string {
-	if len(names) <= mostNamed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %s more", strings.Join(names[:mostNamed], ", "), thousandsOf(len(names)-mostNamed))
-}
-
-// band is a reservation on the rows of one node.
-type band struct {
-	rect
-	who   string
-	label text // empty where the band has no room, or another node has the label
 }
 
 // addBands adds the reservations of the drawn nodes. Each reservation is named once for each

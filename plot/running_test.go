@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 )
 
 // Work that runs at time 0 is drawn on its GPUs until it ends, beside the entries of the
@@ -11,7 +12,7 @@ import (
 func TestRunningWorkIsDrawn(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 10e6}}
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
-		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
+		Cluster: hare.Cluster{Nodes: []hare.Node{haretest.Node("a", "A", 2)}},
 		Jobs: []hare.Job{
 			{ID: "r", Rounds: 2, Tasks: 1, Sync: hare.Rigid, On: on,
 				Progress: &hare.Progress{GPUs: []string{"a/0"}, ElapsedUs: 5e6}},

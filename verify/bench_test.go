@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -22,7 +23,7 @@ func large(jobs int, sync hare.Sync) (*hare.Instance, *hare.Certificate) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	for k, kind := range types {
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
-			hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: max(16, jobs/5*(k+1)/2)}}})
+			haretest.Node(kind, kind, max(16, jobs/5*(k+1)/2)))
 	}
 	for i := range jobs {
 		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 50000 + rng.Int64N(1000000), Rounds: 5 + rng.Int64N(60),
@@ -109,7 +110,7 @@ func fourMillion() (*hare.Instance, *hare.Result) {
 	types := []string{"K80", "M60", "P100", "V100"}
 	for _, kind := range types {
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
-			hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: 4000}}})
+			haretest.Node(kind, kind, 4000))
 	}
 	s := &hare.Schedule{Lanes: make([]hare.Lane, 16000)}
 	free := make([]int64, 16000)

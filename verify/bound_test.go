@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -151,7 +152,7 @@ func TestBoundIsTheKnapsack(t *testing.T) {
 		for _, kind := range []string{"A", "B", "C"} {
 			count := n(1, 3, "gpus")
 			inst.Cluster.Nodes = append(inst.Cluster.Nodes,
-				hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(count)}}})
+				haretest.Node(kind, kind, int(count)))
 			if n(0, 3, "priced") == 0 {
 				continue
 			}
@@ -225,7 +226,7 @@ func naiveTau(inst *hare.Instance, j *hare.Job) int64 {
 // 3.
 func TestMachineAndCriticalPath(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
-		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}}
+		Cluster: hare.Cluster{Nodes: []hare.Node{haretest.Node("n", "A", 2)}}}
 	for i, w := range []int64{1, 4, 3} {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint(i), WeightMicro: w * 1e6, Rounds: 1, Tasks: 1,
 			On: []hare.Profile{{Type: "A", ComputeUs: int64(i+1) * 1e6, SyncUs: 500000}}})

@@ -12,45 +12,8 @@ import (
 )
 
 // A certificate of the method branch is a tree whose leaves cover all schedules that matter
-// (docs/inside/bounds.md#branch-prices-of-jobs-and-trees). treeOf checks what the method demands of the instance.
-
-// rigidJob is a job of a tree; length has its time by type of the tree, and 0 where no GPUs of the
-// type ever suffice.
-type rigidJob struct {
-	spec   *hare.Job
-	length []int64
-	kinds  []int // types with a length
-	twin   int   // the nearest equal job of lower index; −1 for none
-}
-
-// branchTree is a tree whose nodes are visited one after another.
-type branchTree struct {
-	kinds  []string        // sorted
-	supply []*typeCapacity // by type: GPUs in service, which only become more
-	jobs   []rigidJob
-	later  []int          // by job: the nearest equal job of higher index; −1 for none
-	byID   map[string]int // the index of a job
-	last   int64          // by this time all jobs have started in some optimal schedule
-	pairs  int64          // of a job and a type on which it may run
-	prices []treePrices
-	spent  *big.Int // work of the leaves so far
-}
-
-// treePrices are the prices of leaves.
-type treePrices struct {
-	*priceCertificate
-	own  map[int]*priceCurve // what a job pays on a type, by job · types + type
-	rows []int64             // how many own has, by type
-	work *big.Int            // of a leaf
-}
-
-// starts are the first and last start of each job on each type that are still possible: entry job ·
-// types + type. A pair with first > last has none.
-type starts struct{ first, last []int64 }
-
-func (st *starts) clone() *starts {
-	return &starts{slices.Clone(st.first), slices.Clone(st.last)}
-}
+// (docs/inside/bounds.md#branch-prices-of-jobs-and-trees).
+// divisible and newBranchTree refuse instances for which the method proves nothing.
 
 // branchBound returns the least bound of the leaves of a tree (docs/inside/bounds.md#branch-prices-of-jobs-and-trees).
 // The work of its nodes and that of its leaves are each at most maxPriceWork.
@@ -112,20 +75,6 @@ func branchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Ce
 		return nil, errors.New("no leaf of the tree has a schedule, which cannot be")
 	}
 	return &proved{low: new(big.Rat).SetFrac(least, big.NewInt(unit))}, nil
-}
-
-// addKinds adds the types of the cluster, sorted, and returns the most changes of a type.
-func (t *branchTree) addKinds(s *supply) (most int) {
-	for kind := range s.capacities {
-		t.kinds = append(t.kinds, kind)
-	}
-	slices.Sort(t.kinds)
-	for _, kind := range t.kinds {
-		tc := s.capacities[kind].changes()
-		t.supply = append(t.supply, tc)
-		most = max(most, len(tc.at))
-	}
-	return most
 }
 
 // newBranchTree refuses trees that take too long. Where E counts the pairs of a job and a type on which it may run,
@@ -226,43 +175,6 @@ func (t *branchTree) addPrices(s *supply, c *hare.Certificate) error {
 		t.prices = append(t.prices, p)
 	}
 	return nil
-}
-
-// ownPrices reads the prices of single jobs.
-func (t *branchTree) ownPrices(set *hare.PriceSet) (map[int]*priceCurve, error) {
-	if len(set.Jobs) == 0 {
-		return nil, nil
-	}
-	own := map[int]*priceCurve{}
-	dearest, most := int64(0), int64(len(set.Jobs))
-	for _, p := range set.Jobs {
-		i, known := t.byID[p.Job]
-		k, ok := slices.BinarySearch(t.kinds, p.Type)
-		if !known || !ok {
-			return nil, fmt.Errorf("there is no job %.40q or no type %.40q", p.Job, p.Type)
-		}
-		if err := fitCells(p.Nanos, len(set.GridUs)-1); err != nil {
-			return nil, fmt.Errorf("job %.40q on %.40q has %w", p.Job, p.Type, err)
-		}
-		if own[i*len(t.kinds)+k] != nil {
-			return nil, fmt.Errorf("job %.40q on %.40q stands twice", p.Job, p.Type)
-		}
-		own[i*len(t.kinds)+k] = newPriceCurve(set.GridUs, p.Nanos)
-		dearest = max(dearest, slices.Max(p.Nanos))
-	}
-	for _, p := range set.Prices {
-		dearest = max(dearest, slices.Max(p.Nanos))
-	}
-	for _, p := range set.Sizes {
-		dearest = max(dearest, slices.Max(p.Nanos))
-	}
-	for k := range t.supply {
-		most = max(most, int64(len(set.Jobs))+t.supply[k].most)
-	}
-	if times(dearest, most).Cmp(big.NewInt(1<<62)) > 0 {
-		return nil, errors.New("prices of jobs are too large")
-	}
-	return own, nil
 }
 
 // all returns the starts at the root.

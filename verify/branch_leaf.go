@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/big"
 	"slices"
 
@@ -13,9 +12,6 @@ import (
 
 // A tree of one leaf keeps nothing of the starts of jobs, so that it also bounds gang jobs, and jobs on GPUs that
 // leave (docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "One leaf").
-
-// ownKey names a price of a job on a type.
-type ownKey struct{ job, kind string }
 
 // once is a job with a price of its own on a type: it counts once, from opens until ends, and not in its core.
 type once struct {
@@ -196,61 +192,4 @@ func (pc *priceCertificate) dearestSets(ctx context.Context, kind string, free *
 		total.Add(total, times(best[len(best)-1], cuts[c+1]-from))
 	}
 	return total
-}
-
-// tightAndLoose returns the modes of a relaxed job: tight and loose rounds on the types on which it has a price of its
-// own, and the usual ones on the others (docs/inside/bounds.md#branch-prices-of-jobs-and-trees, "Relaxed jobs in one
-// leaf"). No round takes less than tau. The names are those of the page.
-//
-// Proof that a schedule of the job pays and takes no less. Let a round last from its first start x to the end e of
-// its last synchronisation. Call it tight if all K tasks run on one type k with a price of its own, and all overlap.
-// Let y < p_k be the last start minus the first of a tight round. From the last start z = x + y until z + p_k − y
-// all K tasks run: there the job pays ρ. Before and after, and in other rounds, it pays for single GPUs.
-//
-//  1. A round that is not tight, with a task on a type k with a price of its own, lasts at least D_k: τ by its
-//     definition; p_k max(2, ⌈K/m_k⌉) + s_k if all tasks are on k, since m_k GPUs do K tasks in no less than p_k
-//     ⌈K/m_k⌉, and tasks that do not all overlap take 2 p_k; max(d_k, d_l) with a task on another type l. A task of
-//     it that starts at u on k gets the window from u' = min(u, e − D_k) for D_k, which lies in the round; u − (D_k
-//     − d_k) ≤ u' ≤ u. It counts as the share 1/K of a loose round there. With t = u' + θ D_k and v = u + θ p_k, v
-//     ≥ a and −(D_k − d_k) ≤ t − v ≤ D_k − p_k, so that the mode pays no more than the task. A task on a type
-//     without a price of its own keeps its window of d_k from u on. So the K windows are in the round, and the
-//     shares at an instant sum to 1 at most.
-//  2. A tight round counts as 1 − y/p_k tight rounds from z until z + (p_k − y) d_k/p_k, and as y/p_k loose ones in
-//     the rest of [x, e), which is y seconds before z and y + y s_k/p_k behind, (2 p_k + s_k) y/p_k in all; D_k ≤ 2
-//     p_k + s_k, as K ≤ m_k gives τ ≤ d_k. With t = z + θ d_k/p_k and v = z + θ, 0 ≤ θ < p_k − y, t − v lies
-//     between 0 and s_k: the tight mode pays no more than the job pays from z on. Each task pays y seconds as a
-//     single GPU: those from its start u until z, and those from z + p_k − y until u + p_k. Spread them in their
-//     order, evenly, over the rest of [x, e) in its order. Then −p_k ≤ t − v ≤ p_k + s_k, by four cases: with A = z
-//     − u and θ from 0 to 1, v is u + θ y until z, and then z + p_k − y + θ y − A; t is x + θ (2 + s_k/p_k) y until
-//     z, and then z + (p_k − y) d_k/p_k + θ (2 + s_k/p_k) y − y; and 0 ≤ A ≤ y.
-//  3. Both kinds of rounds do one round, lie between a and C, and do not overlap with other rounds. ∎
-func (pc *priceCertificate) tightAndLoose(job *hare.Job, cs []typeChoice, tau int64) []typeChoice {
-	var out []typeChoice
-	for i := range cs {
-		c := cs[i]
-		if pc.own[ownKey{job.ID, c.kind}] == nil {
-			out = append(out, c)
-			continue
-		}
-		if c.count >= job.Tasks {
-			out = append(out, c)
-		}
-		if job.Tasks == 1 {
-			continue
-		}
-		least := int64(math.MaxInt64)
-		if all, ok := mul(c.p, max(2, (job.Tasks+c.count-1)/c.count)); ok && all <= math.MaxInt64-c.s {
-			least = all + c.s
-		}
-		for y := range cs {
-			if y != i {
-				least = min(least, max(c.d, cs[y].d))
-			}
-		}
-		l := typeChoice{kind: c.kind, p: c.p, s: c.s, d: max(c.d, tau, least), count: c.count, units: job.Tasks,
-			curve: pc.curves[resource{c.kind, 1}]}
-		l.back, l.ahead = max(c.d, l.d-c.p), max(c.p, l.d-c.d)
-		out = append(out, l)
-	}
-	return out
 }

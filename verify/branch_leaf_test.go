@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -258,7 +259,7 @@ func naiveLeafBound(inst *hare.Instance, c *hare.Certificate, r leafReading) flo
 				}
 			}
 			if r.greedy {
-				slices.SortStableFunc(jobs, func(a, b [2]int64) int { return int(min(1, max(-1, b[1]-a[1]))) })
+				slices.SortStableFunc(jobs, func(a, b [2]int64) int { return cmp.Compare(b[1], a[1]) })
 				best = 0
 				for _, j := range jobs {
 					if j[0] <= m {

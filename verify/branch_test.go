@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/testing/brute"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -23,7 +24,7 @@ func randomRigid(r *rand.Rand) *hare.Instance {
 	kinds := []string{"A", "B"}[:1+r.IntN(2)]
 	for _, kind := range kinds {
 		count := 1 + r.IntN(4)
-		node := hare.Node{Name: strings.ToLower(kind), GPUs: []hare.TypeCount{{Type: kind, Count: count}}}
+		node := haretest.Node(strings.ToLower(kind), kind, count)
 		if r.IntN(3) == 0 {
 			node.Busy = []hare.Busy{{GPU: r.IntN(count), UntilUs: half * int64(1+r.IntN(4))}}
 		}

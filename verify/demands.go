@@ -126,13 +126,3 @@ func moveWeights(inst *hare.Instance, ds []demand, after []hare.AfterWeight) (*b
 	}
 	return constant, nil
 }
-
-// lagOf returns the lag with which a job waits for another, or false if it does not wait.
-func lagOf(job *hare.Job, before string) (int64, bool) {
-	for _, p := range job.After {
-		if p.Job == before {
-			return p.LagUs, true
-		}
-	}
-	return 0, false
-}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )
@@ -316,7 +317,7 @@ func inOrder(m map[string]string) iter.Seq2[string, string] {
 // thirds.
 func manyEqual(n int) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
-		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 3}}}}}}
+		Cluster: hare.Cluster{Nodes: []hare.Node{haretest.Node("n", "A", 3)}}}
 	for i := range n {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprintf("j%d", i), WeightMicro: 1e6, Rounds: 1, Tasks: 1,
 			On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}})

@@ -86,3 +86,26 @@ func (e *envelope) at(x int) (value int64, line int32) {
 	}
 	return value, line
 }
+
+// piece is one entry of a lane with its names resolved.
+type piece struct {
+	gpu, mode      int32 // the indices in Schedule.Lanes and in the job's profiles
+	round, rounds  int64
+	tasks          int64
+	period, start  int64
+	compute, after int64 // of a round: on the GPU, and until it has synchronised
+	limit          int64 // when the GPU must be free: at the next entry or the end of service
+	// until is when the task stops holding CPUs and memory, or 0 if the piece is not the one
+	// of its task's pieces that stands for what the task holds.
+	until int64
+	frees int64 // when the GPU is let go
+}
+
+// lastRound returns the last round of the piece.
+func (pi *piece) lastRound() int64 { return pi.round + pi.rounds - 1 }
+
+// startOf and endOf return when a round starts on this GPU and when its tasks there have
+// synchronised. Both are linear in the round.
+func (pi *piece) startOf(r int64) int64 { return pi.start + (r-pi.round)*pi.period }
+
+func (pi *piece) endOf(r int64) int64 { return pi.startOf(r) + pi.compute + pi.after }

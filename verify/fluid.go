@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"math"
 	"math/big"
-	"math/bits"
 	"slices"
 
 	"github.com/hare-sched/hare"
 )
+
+// At given prices, the cheapest way to do a relaxed or gang job by itself is bounded by a fluid: rounds are divisible,
+// so that a linear program with one constraint remains, that R rounds are done. Its Lagrangian dual has the single
+// multiplier μ. This file has the pieces of time of the fluid and the dual in floats, which propose multipliers;
+// fluid_exact.go decides in integers. Why the dual is a bound is in docs/inside/design.md, section 2.2.
 
 // fluid is the time of one relaxed or gang job, cut into pieces of constant prices.
 // Costs count 1e-15 weight-seconds, times count µs.
@@ -29,79 +33,6 @@ type fluid struct {
 	low []float64  // by last piece: a proved lower bound on its cost
 	mu  []float64  // by last piece: where its dual is greatest in floats; −1 if not searched
 	alt []*big.Rat // by last piece: the greatest D_L(μ) found in integers; nil without one
-}
-
-// fluidPhi returns φ of a relaxed or gang job by the dual of docs/inside/design.md, section 2.2: with n
-// the price of a round in a piece and type,
-//
-//	cost_L ≥ D_L(μ) = w b_L + μR − Σ_{i≤L} len_i · max(0, max_k (μ − n_ik)/d_k − [i=L] w)
-//
-// for every μ ≥ 0, with equality at the greatest; φ = min over L of max over μ. A round of type k
-// may do u_k units of the job: R counts units then, and uμ takes the place of μ in the gain.
-//
-// Floats choose which μ to evaluate first, and prove that the least cost is not at some L; the
-// proof subtracts the rounding error of each evaluation. The other L are evaluated in
-// integers at breakpoints of D_L, until its slopes prove that it is greatest. The result is
-// therefore φ exactly, also where breakpoints lie closer together than floats can tell apart.
-// fluidPhi takes O(n·types) for each μ, of which it tries some tens for a job.
-func fluidPhi(job *hare.Job, cs []typeChoice, grid []int64, path int64) *big.Rat {
-	return newFluid(job, cs, grid, path, false).least()
-}
-
-// fluidPsi is the least price of a relaxed or gang job whose work ends by the last time of the
-// grid, which is no earlier than its least end. It is fluidPhi with L the piece that starts
-// there, in which nothing runs.
-func fluidPsi(job *hare.Job, cs []typeChoice, grid []int64) *big.Rat {
-	return newFluid(job, cs, grid, job.ReleaseUs, true).least()
-}
-
-// least returns φ or ψ.
-func (f *fluid) least() *big.Rat {
-	first := f.candidates()
-	for {
-		L := first
-		for i := first; i < len(f.from); i++ {
-			if f.low[i] < f.low[L] {
-				L = i
-			}
-		}
-		if f.mu[L] >= 0 {
-			break
-		}
-		f.mu[L] = f.maximise(L)
-	}
-	var phi *big.Rat
-	done := make([]bool, len(f.from))
-	bound := math.Inf(1)
-	for {
-		L := -1
-		for i := first; i < len(f.from); i++ {
-			if done[i] || f.low[i] >= bound || f.alt[i] != nil && phi != nil && f.alt[i].Cmp(phi) >= 0 {
-				continue
-			}
-			if L < 0 || f.low[i] < f.low[L] {
-				L = i
-			}
-		}
-		if L < 0 {
-			return phi
-		}
-		if f.mu[L] < 0 {
-			f.mu[L] = f.maximise(L)
-			if f.low[L] >= bound {
-				continue
-			}
-		}
-		// Besides L, all pieces that floats cannot tell from L are evaluated.
-		near := min(bound, f.low[L]+f.low[L]*1e-9+1)
-		f.settle(L, first, done, near)
-		done[L] = true
-		if phi == nil || f.alt[L].Cmp(phi) < 0 {
-			phi = f.alt[L]
-			bound, _ = phi.Float64()
-			bound *= 1 + 0x1p-51
-		}
-	}
 }
 
 // newFluid cuts time at the release, the path, the deadline, every grid point and, for a relaxed job, every grid point
@@ -254,13 +185,6 @@ func (f *fluid) candidates() int {
 	return first
 }
 
-// lessProduct reports whether a·b < c·d, for numbers that are not negative.
-func lessProduct(a, b, c, d int64) bool {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	hi2, lo2 := bits.Mul64(uint64(c), uint64(d))
-	return hi < hi2 || hi == hi2 && lo < lo2
-}
-
 // unitTime returns how long a type takes for one unit of the job, in floats.
 func (f *fluid) unitTime(k int) float64 { return float64(f.cs[k].d) / float64(f.cs[k].unitsDone()) }
 
@@ -365,4 +289,20 @@ func (f *fluid) maximise(L int) float64 {
 		}
 	}
 	return lo
+}
+
+// faster reports whether type a does more units in a time than type b.
+func (f *fluid) faster(a, b int) bool {
+	return lessProduct(f.cs[a].d, f.cs[b].unitsDone(), f.cs[b].d, f.cs[a].unitsDone())
+}
+
+// fastest returns the type that does most units in a time.
+func (f *fluid) fastest() int {
+	fast := 0
+	for k := range f.cs {
+		if f.faster(k, fast) {
+			fast = k
+		}
+	}
+	return fast
 }

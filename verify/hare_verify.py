@@ -119,7 +119,7 @@ def parse_object(pairs):
         seen = set()
         for name, _ in pairs:
             if name in seen:
-                raise Bad("the name %s stands twice in an object" % quoted(name))
+                raise Bad("the name %s appears twice in an object" % quoted(name))
             seen.add(name)
     return value
 
@@ -276,7 +276,7 @@ def members(value, known, where):
         if name in RESERVED:
             raise Bad("%s: not supported by this version" % pointer(where, name))
         near = difflib.get_close_matches(name[:40], known, 1)
-        hint = 'did you mean "%s"?' % near[0] if near else "known are %s" % ", ".join(known)
+        hint = 'did you mean "%s"?' % near[0] if near else "the known fields are %s" % ", ".join(known)
         raise Bad("%s: unknown field: %s" % (pointer(where, name), hint))
     return value
 
@@ -416,7 +416,7 @@ def read_by_level(doc, where, levels, within):
 
 def level_of(name, levels, where):
     if as_string(name, where) not in levels:
-        raise Bad("%s: there is no level %s: known are %s" % (where, quoted(name), ", ".join(levels)))
+        raise Bad("%s: there is no level %s: the levels are %s" % (where, quoted(name), ", ".join(levels)))
     return levels.index(name)
 
 
@@ -647,7 +647,7 @@ def read_after(doc, where, own):
         if name == own:
             raise Bad("%s: the job waits for itself" % at)
         if name in out:
-            raise Bad("%s: %s stands twice" % (at, quoted(name)))
+            raise Bad("%s: %s appears twice" % (at, quoted(name)))
         out[name] = lag
     if len(out) > MOST_BEFORE:
         raise Bad("%s: a job waits for at most %d others" % (where, MOST_BEFORE))
@@ -916,7 +916,7 @@ class Instance:
             members(b, ("gpu", "until_s"), at)
             g = integer(b.get("gpu"), at + "/gpu", 0, total - 1)
             if g in busy:
-                raise Bad("%s/gpu: GPU %d stands twice" % (at, g))
+                raise Bad("%s/gpu: GPU %d appears twice" % (at, g))
             busy[g] = micros(b.get("until_s"), at + "/until_s")
         cpus = millis(doc["cpus"], where + "/cpus", 1) if "cpus" in doc else 0
         memory = integer(doc["memory_mib"], where + "/memory_mib", 1, MOST_HELD) if "memory_mib" in doc else 0
@@ -927,7 +927,7 @@ class Instance:
         shared = []  # what copies have in common
         for one in ["%s-%d" % (name, i) for i in range(count)] if count else [name]:
             if one in self.names:
-                raise Bad("%s/name: node %s stands twice" % (where, quoted(one)))
+                raise Bad("%s/name: node %s appears twice" % (where, quoted(one)))
             self.add_node(Node(one, counts, windows, busy, cpus, memory, labels), shared)
 
     def add_node(self, node, shared):
@@ -948,7 +948,7 @@ class Instance:
         ids, release, work, weight = set(), 0, 0, 0
         for i, job in enumerate(jobs):
             if job.id in ids:
-                raise Bad("/jobs/%d/id: %s stands twice" % (i, quoted(job.id)))
+                raise Bad("/jobs/%d/id: %s appears twice" % (i, quoted(job.id)))
             ids.add(job.id)
             self.jobs.append(job)
             release, weight = max(release, job.release), weight + job.weight + job.late

@@ -18,7 +18,7 @@ func TestBadSizesAndSteps(t *testing.T) {
 		want string
 		*hare.Certificate
 	}{
-		{"1 of grid_us is no multiple", &hare.Certificate{GridUs: []int64{0, 5}, StepUs: 2}},
+		{"1 of grid_us is not a multiple", &hare.Certificate{GridUs: []int64{0, 5}, StepUs: 2}},
 		{"not be negative", &hare.Certificate{GridUs: []int64{0, 5}, StepUs: -5}},
 		{"have 1 GPUs", sized(&hare.Certificate{GridUs: []int64{0, 5}}, "A", 1, 0)},
 		{"have 1048577 GPUs", sized(&hare.Certificate{GridUs: []int64{0, 5}}, "A", 1<<20+1, 0)},

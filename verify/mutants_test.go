@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -106,7 +107,7 @@ func TestVerifierIsNoMutant(t *testing.T) {
 func TestFloatsWouldLie(t *testing.T) {
 	inst := &hare.Instance{
 		Objective: hare.ObjectiveWeightedJCT,
-		Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
+		Cluster:   hare.Cluster{Nodes: []hare.Node{haretest.Node("n", "A", 2)}},
 		Jobs: []hare.Job{{ID: "x", WeightMicro: 1e6, Rounds: 1, Tasks: 1, Sync: hare.Rigid,
 			On: []hare.Profile{{Type: "A", ComputeUs: 1e9}}}},
 	}

@@ -6,21 +6,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// knownObjective reports whether an instance may have an objective.
-func knownObjective(name string) bool {
-	return slices.Contains([]string{hare.ObjectiveWeightedJCT, hare.ObjectiveJCTAndTardiness, hare.ObjectiveMakespan},
-		name)
-}
-
-// lateWeight returns v, the cost of a second after the deadline of a job, which is 0 where the
-// objective has no tardiness.
-func lateWeight(inst *hare.Instance, job *hare.Job) int64 {
-	if inst.Objective != hare.ObjectiveJCTAndTardiness || job.DeadlineUs == 0 {
-		return 0
-	}
-	return job.LateWeightMicro
-}
-
 // objectiveOf returns the value of a schedule with these ends, and the constant: what the jobs
 // cost that end with their running work. A makespan counts all jobs and has no constant. ok is
 // false if a sum does not fit 127 bits.
@@ -87,38 +72,4 @@ func checkOrderOfJobs(inst *hare.Instance, starts, ends []int64) []Fault {
 		}
 	}
 	return faults
-}
-
-// indexOf returns the number of each job.
-func indexOf(inst *hare.Instance) map[string]int {
-	index := make(map[string]int, len(inst.Jobs))
-	for i := range inst.Jobs {
-		index[inst.Jobs[i].ID] = i
-	}
-	return index
-}
-
-// topological returns the jobs in an order in which each job comes after those for which it
-// waits, or false if there is none. It takes O(jobs + predecessors).
-func topological(inst *hare.Instance, index map[string]int) ([]int, bool) {
-	order := make([]int, 0, len(inst.Jobs))
-	waits := make([]int, len(inst.Jobs)) // for so many jobs that are not in order
-	followers := make([][]int32, len(inst.Jobs))
-	for i := range inst.Jobs {
-		waits[i] = len(inst.Jobs[i].After)
-		for _, p := range inst.Jobs[i].After {
-			followers[index[p.Job]] = append(followers[index[p.Job]], int32(i))
-		}
-		if waits[i] == 0 {
-			order = append(order, i)
-		}
-	}
-	for at := 0; at < len(order); at++ {
-		for _, i := range followers[order[at]] {
-			if waits[i]--; waits[i] == 0 {
-				order = append(order, int(i))
-			}
-		}
-	}
-	return order, len(order) == len(inst.Jobs)
 }

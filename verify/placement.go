@@ -4,44 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hare-sched/hare"
 )
-
-// gpusOf returns g, the number of GPUs of one task.
-func gpusOf(j *hare.Job) int64 { return max(1, j.GPUsPerTask) }
-
-// allows reports whether a job may use a node: each label of only has one of its values there,
-// and no label of exclude has. It takes O(labels · log values).
-func allows(j *hare.Job, n *hare.Node) bool {
-	for i := range j.Only {
-		if !selects(&j.Only[i], n) {
-			return false
-		}
-	}
-	for i := range j.Exclude {
-		if selects(&j.Exclude[i], n) {
-			return false
-		}
-	}
-	return true
-}
-
-// selects reports whether the node has the label with one of the values. The name of a node
-// counts as its label "node".
-func selects(lv *hare.LabelValues, n *hare.Node) bool {
-	value := n.Name
-	if lv.Label != "node" {
-		at := slices.IndexFunc(n.Labels, func(l hare.Label) bool { return l.Name == lv.Label })
-		if at < 0 {
-			return false
-		}
-		value = n.Labels[at].Value
-	}
-	_, found := slices.BinarySearch(lv.Values, value)
-	return found
-}
 
 // placeChecker checks the rules of docs/reference/model.md for the entries of one job after another,
 // except what tasks of several jobs hold together.
@@ -93,7 +58,7 @@ func (pl *placeChecker) check(job *hare.Job, ps []piece) (constraint string, lin
 		}
 		if line := pl.tasksOn(here, ps, g); line >= 0 {
 			return CodeTask, line, fmt.Sprintf(
-				"the entries equal to this one on its node and type are no multiple of the %d GPUs of a task",
+				"the entries equal to this one on its node and type are not a multiple of the %d GPUs of a task",
 				pl.gpus(g, &ps[line]))
 		}
 		if job.DistinctNodes {
@@ -160,100 +125,4 @@ func (pl *placeChecker) crowded(here []int32, ps []piece, g int64) int32 {
 		}
 	}
 	return -1
-}
-
-// heldChange says that from a time on, tasks on a node hold more or fewer CPUs and MiB.
-type heldChange struct {
-	at           int64
-	node         int32
-	starts       bool
-	job          int32
-	piece        int32 // −1 for running work
-	cpus, memory int64
-}
-
-// checkHeld checks that the CPUs and the memory of each node suffice at each instant for
-// the tasks that hold GPUs there. An entry holds from its first start to its last end. It
-// returns a fault for each node without enough, and takes O(n log n) in entries of jobs that
-// need what a node limits.
-func (sc *scheduleCheck) checkHeld(lanes []hare.Lane) []Fault {
-	nodes := sc.inst.Cluster.Nodes
-	if !slices.ContainsFunc(nodes, func(n hare.Node) bool { return n.CPUMilli > 0 || n.MemoryMiB > 0 }) {
-		return nil
-	}
-	var changes []heldChange
-	from := 0
-	for i := range sc.inst.Jobs {
-		job := &sc.inst.Jobs[i]
-		ps := sc.pieces[from:sc.next[i]]
-		if job.CPUMilliPerTask > 0 || job.MemoryMiBPerTask > 0 {
-			for x := range ps {
-				p := &ps[x]
-				n := sc.nodeOf[p.gpu]
-				if p.until == 0 || nodes[n].CPUMilli == 0 && nodes[n].MemoryMiB == 0 {
-					continue
-				}
-				c := heldChange{at: p.start, node: n, starts: true, job: int32(i), piece: int32(from + x),
-					cpus: job.CPUMilliPerTask, memory: job.MemoryMiBPerTask}
-				changes = append(changes, c)
-				c.at, c.starts, c.cpus, c.memory = p.until, false, -c.cpus, -c.memory
-				changes = append(changes, c)
-			}
-		}
-		from = sc.next[i]
-	}
-	for _, h := range sc.running.shares(sc.inst) {
-		c := heldChange{node: int32(h.node), starts: true, job: int32(h.job), piece: -1, cpus: h.cpus, memory: h.memory}
-		changes = append(changes, c)
-		c.at, c.starts, c.cpus, c.memory = h.until, false, -c.cpus, -c.memory
-		changes = append(changes, c)
-	}
-	slices.SortFunc(changes, func(a, b heldChange) int {
-		early := func(c heldChange) int {
-			if c.starts {
-				return 1
-			}
-			return 0
-		}
-		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.at, b.at), cmp.Compare(early(a), early(b)),
-			cmp.Compare(a.piece, b.piece))
-	})
-	var faults []Fault
-	var cpus, memory int64
-	faulty := false // the node has a fault already
-	for x, c := range changes {
-		if x == 0 || changes[x-1].node != c.node {
-			cpus, memory, faulty = 0, 0, false
-		}
-		cpus += c.cpus
-		memory += c.memory
-		n := &nodes[c.node]
-		var constraint, detail string
-		switch {
-		case n.CPUMilli > 0 && cpus > n.CPUMilli:
-			constraint = CodeCPUs
-			detail = fmt.Sprintf("the tasks on the node hold %s of its %s CPUs", thousandths(cpus), thousandths(n.CPUMilli))
-		case n.MemoryMiB > 0 && memory > n.MemoryMiB:
-			constraint = CodeMemory
-			detail = fmt.Sprintf("the tasks on the node hold %d of its %d MiB", memory, n.MemoryMiB)
-		}
-		if constraint == "" || faulty || len(faults) == maxFaults {
-			continue
-		}
-		faulty = true
-		f := Fault{Constraint: constraint, Job: sc.inst.Jobs[c.job].ID,
-			Detail: detail + " at " + hare.FormatMicros(c.at) + " s"}
-		if c.piece >= 0 {
-			p := &sc.pieces[c.piece]
-			f.Round, f.GPU = &p.round, lanes[p.gpu].GPU
-		}
-		faults = append(faults, f)
-	}
-	return faults
-}
-
-// thousandths writes a number of thousandths.
-func thousandths(n int64) string {
-	s := fmt.Sprintf("%d.%03d", n/1000, n%1000)
-	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }

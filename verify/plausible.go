@@ -24,7 +24,7 @@ func plausible(inst *hare.Instance) error {
 	for i := range inst.Cluster.Nodes {
 		n := &inst.Cluster.Nodes[i]
 		if names[n.Name] || strings.Contains(n.Name, "/") {
-			return fmt.Errorf("node %.40q stands twice or has a bad name", n.Name)
+			return fmt.Errorf("node %.40q appears twice or has a bad name", n.Name)
 		}
 		names[n.Name] = true
 		for x, g := range n.GPUs {
@@ -63,7 +63,7 @@ func plausible(inst *hare.Instance) error {
 			return err
 		}
 		if ids[inst.Jobs[i].ID] {
-			return fmt.Errorf("job %.40q stands twice", inst.Jobs[i].ID)
+			return fmt.Errorf("job %.40q appears twice", inst.Jobs[i].ID)
 		}
 		ids[inst.Jobs[i].ID] = true
 	}
@@ -131,8 +131,6 @@ func ordered(selector []hare.LabelValues) bool {
 // tasks on 2^20 GPUs hold together then fits into 64 bits.
 const maxPerTask = 1 << 40
 
-func outside(x, least, most int64) bool { return x < least || x > most }
-
 func plausibleJob(j *hare.Job) error {
 	if outside(j.WeightMicro, 0, hare.MaxExact) || outside(j.ReleaseUs, 0, hare.MaxExact) ||
 		outside(j.Rounds, 1, hare.MaxExact) || j.Sync > hare.Rigid || j.Mix && j.Sync != hare.Gang ||
@@ -167,6 +165,68 @@ func plausibleShape(j *hare.Job, s *hare.Shape) error {
 			outside(p.SwitchUs, 0, hare.MaxExact) || x > 0 && s.On[x-1].Type >= p.Type {
 			return fmt.Errorf("job %.40q has profiles out of order or range", j.ID)
 		}
+	}
+	return nil
+}
+
+// plausibleLevels refuses levels that are not as the decoder returns them.
+func plausibleLevels(inst *hare.Instance) error {
+	labels := inst.Cluster.Topology
+	for i, label := range labels {
+		if slices.Contains([]string{"", "node", "any", "all"}, label) || slices.Contains(labels[:i], label) {
+			return fmt.Errorf("the label %.40q of the topology appears twice or has a bad name", label)
+		}
+		for n := range inst.Cluster.Nodes {
+			node := &inst.Cluster.Nodes[n]
+			if !slices.ContainsFunc(node.Labels, func(l hare.Label) bool { return l.Name == label }) {
+				return fmt.Errorf("node %.40q lacks the label %.40q of the topology", node.Name, label)
+			}
+		}
+	}
+	if !levelsMatter(inst) {
+		return nil
+	}
+	tp := &topology{names: append([]string{"node"}, labels...)}
+	slices.Reverse(tp.names[1:])
+	tp.names = append(tp.names, "any")
+	for i := range inst.Jobs {
+		job := &inst.Jobs[i]
+		if !goesByLevels(job) {
+			continue
+		}
+		within := tp.levelOf(job.Within)
+		if within < 0 || job.Sync == hare.Relaxed {
+			return fmt.Errorf("job %.40q is relaxed or names the unknown level %.40q", job.ID, job.Within)
+		}
+		for _, p := range profilesOf(job) {
+			if err := tp.plausibleTimes(&p, within); err != nil {
+				return fmt.Errorf("job %.40q on type %.40q %w", job.ID, p.Type, err)
+			}
+		}
+	}
+	return nil
+}
+
+// plausibleTimes refuses times by spread that are unknown, fall or are missing.
+func (tp *topology) plausibleTimes(p *hare.Profile, within int) error {
+	if p.SyncAt == nil {
+		return nil
+	}
+	found, last, covered := 0, int64(0), false
+	for level, name := range tp.names {
+		for _, s := range p.SyncAt {
+			if s.Level != name {
+				continue
+			}
+			if s.SyncUs < last {
+				return fmt.Errorf("has less time for the coarser level %.40q", name)
+			}
+			last, covered = s.SyncUs, covered || level >= within
+			found++
+		}
+	}
+	if found != len(p.SyncAt) || !covered || last != p.SyncUs {
+		return errors.New("has times by spread for unknown levels, or not for all")
 	}
 	return nil
 }

@@ -11,6 +11,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
+// A certificate may price GPUs on some nodes, CPUs, memory and quotas (docs/inside/bounds.md#pools). This file has
+// what a second of a job's round costs then, by the class of nodes on which it runs, and what all of a pool is worth:
+// the dearest mixture of units that fits into it, a knapsack where units of several sizes have prices of their own.
+
 // maxSecond limits Θ, the price of a second of a round, in 1e-9 weight-seconds per second. The
 // integral of Θ then fits into 128 bits.
 const maxSecond = 1 << 62
@@ -83,19 +87,6 @@ func (pc *priceCertificate) addPools(inst *hare.Instance, work uint64) error {
 			if work += lo; hi > 0 || lo > maxPriceWork || work > maxPriceWork {
 				return fmt.Errorf("a grid of %d cells is too fine to check with the sizes of pools", cells)
 			}
-		}
-	}
-	return nil
-}
-
-// fitCells checks that there is a price for each cell.
-func fitCells(nanos []int64, cells int) error {
-	if len(nanos) != cells {
-		return fmt.Errorf("%d prices for %d cells", len(nanos), cells)
-	}
-	for _, x := range nanos {
-		if x < 0 || x > hare.MaxExact {
-			return errors.New("a price outside 0 to 2^53")
 		}
 	}
 	return nil
@@ -176,11 +167,6 @@ func (r *rooms) domains(i int32, p *hare.Pool) []domain {
 		out[at].count += int64(group.count)
 	}
 	return out
-}
-
-// splits reports whether a pool is split into the domains of a label.
-func splits(p *hare.Pool) bool {
-	return p.Resource == hare.PoolGPUs && p.Per != hare.PerNode && p.Per != hare.PerAll
 }
 
 // labelDomains is domains for a pool that a label splits.
@@ -468,12 +454,6 @@ func (pc *priceCertificate) second(job *hare.Job, c *typeChoice, room *typeRoom,
 	return curve, err
 }
 
-// pricedSecond is a price of a second of a round, or the error that it is too dear.
-type pricedSecond struct {
-	curve *priceCurve
-	err   error
-}
-
 // secondPrice returns times · by · price if it is at most maxSecond.
 func secondPrice(times, by, price int64) (int64, bool) {
 	hi, lo := bits.Mul64(uint64(times), uint64(by))
@@ -501,4 +481,41 @@ func (pc *priceCertificate) pricesOf(kind string) []int64 {
 		return nil
 	}
 	return pc.cert.Prices[at].Nanos
+}
+
+// pays returns what a job pays by type, or by type and class; types are its types.
+func (pc *priceCertificate) pays(job *hare.Job, types []typeChoice) ([]typeChoice, error) {
+	if pc.supply.rooms != nil {
+		return pc.offers(job, types)
+	}
+	pc.payByType(job, types)
+	return types, nil
+}
+
+// payByType sets what a job pays by type, where neither nodes nor pools matter.
+func (pc *priceCertificate) payByType(job *hare.Job, cs []typeChoice) {
+	for i := range cs {
+		c := &cs[i]
+		c.units, c.curve = job.Tasks, pc.curves[resource{c.kind, 1}]
+		// Relaxed tasks and parts of mixing gangs use single GPUs.
+		if own := pc.curves[resource{c.kind, job.Tasks}]; own != nil && job.Sync != hare.Relaxed && !job.Mix {
+			c.units, c.curve = 1, own
+		}
+		if own := pc.own[ownKey{job.ID, c.kind}]; own != nil {
+			c.units, c.curve = 1, own
+		}
+	}
+}
+
+// capacity returns the price of all GPUs in service: for each type ∫ M π, or ∫ F if
+// several GPUs held together have prices of their own. The cost of the pools is added.
+func (pc *priceCertificate) capacity() *big.Int {
+	total := new(big.Int)
+	for kind, gpus := range pc.supply.capacities {
+		total.Add(total, pc.costOf(kind, gpus))
+	}
+	if len(pc.cert.Pools) > 0 {
+		total.Add(total, pc.poolsCost())
+	}
+	return total
 }

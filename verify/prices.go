@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"runtime"
 	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/hare-sched/hare"
 )
@@ -152,24 +151,19 @@ func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool
 		}
 	}
 	pr.mu.Unlock()
-	errs := make([]error, len(missing))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(missing)) {
-		wg.Go(func() {
-			for x := int(next.Add(1)) - 1; x < len(missing); x = int(next.Add(1)) - 1 {
-				phis[missing[x]], errs[x] = m.phi(&ds[missing[x]])
-			}
-		})
+	needed := make([]demand, len(missing))
+	for x, i := range missing {
+		needed[x] = ds[i]
 	}
-	wg.Wait()
+	found, err := eachDemand(context.Background(), needed, m.phi)
+	if err != nil {
+		return nil, err
+	}
 	if m.spent.Load() > maxPriceWork {
 		return nil, errSteps
 	}
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	for x, i := range missing {
+		phis[i] = found[x]
 	}
 	if !fresh {
 		pr.mu.Lock()
@@ -182,18 +176,6 @@ func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool
 		pr.mu.Unlock()
 	}
 	return m.total(ds, phis, moved).low, nil
-}
-
-// total returns Σ φ_j − Σ w a − the price of all capacity, and what moved weights add, in
-// weight-seconds. moved is in 1e-12 weight-seconds.
-func (pc *priceCertificate) total(ds []demand, phis []*big.Rat, moved *big.Int) *proved {
-	fixed := pc.capacity()
-	for i := range ds {
-		if !ds[i].fixed {
-			fixed.Add(fixed, times(ds[i].weight, 1000, ds[i].arrival))
-		}
-	}
-	return addUp(phis, fixed.Sub(fixed, new(big.Int).Mul(moved, big.NewInt(1000))))
 }
 
 // afterOf returns the weights that can be moved in inst: those of jobs that still wait for the
@@ -318,6 +300,21 @@ func phiKey(d *demand, pc *priceCertificate, origin []int32) string {
 	return string(b)
 }
 
+// shapedKey is phiKey for a job with a list of shapes.
+func shapedKey(d *demand, pc *priceCertificate, origin []int32) string {
+	shapes, _ := pc.supply.inShapes(&d.job)
+	b := binary.AppendVarint([]byte("shapes"), d.job.Rounds)
+	if d.job.Reshape {
+		b = append(b, 'r')
+	}
+	for i := range shapes {
+		key := phiKey(&demand{job: shapes[i].job, earliest: d.earliest}, pc, origin)
+		b = binary.AppendVarint(b, shapes[i].counts)
+		b = append(binary.AppendVarint(b, int64(len(key))), key...)
+	}
+	return string(b)
+}
+
 // TypeTotal is what one more GPU of a type would add to the price of capacity.
 type TypeTotal struct {
 	Type string
@@ -358,12 +355,7 @@ func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
 		}
 		out = append(out, TypeTotal{kind, new(big.Rat).SetFrac(after.Sub(after, before), big.NewInt(1e15))})
 	}
-	slices.SortFunc(out, func(a, b TypeTotal) int {
-		if a.Type < b.Type {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, func(a, b TypeTotal) int { return strings.Compare(a.Type, b.Type) })
 	return out, nil
 }
 

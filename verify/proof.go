@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"regexp"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/wire"
@@ -39,19 +40,6 @@ func Prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*Proo
 	return &Proof{inst, c, bound}, nil
 }
 
-// Check is the function Check, except that it does not prove again what pf has proved. pf
-// applies if res holds the certificate of pf (the same object in memory, not an equal one)
-// and inst equals the instance of pf. A nil pf never applies.
-func (pf *Proof) Check(inst *hare.Instance, res *hare.Result) *Report {
-	return check(inst, res, nil, pf)
-}
-
-// CheckReplan is the function CheckReplan, except that it does not prove again what pf has
-// proved.
-func (pf *Proof) CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report {
-	return check(inst, res, prev, pf)
-}
-
 // of returns what the certificate proves for the instance, which has the given hash.
 func (pf *Proof) of(inst *hare.Instance, sha string, c *hare.Certificate) (*proved, error) {
 	if pf != nil && pf.cert == c && (pf.inst == inst || wire.SHA256(pf.inst) == sha) {
@@ -75,3 +63,6 @@ func errForm(c *hare.Certificate) error {
 func errLess(bound *proved, c *hare.Certificate) error {
 	return fmt.Errorf("the certificate proves %s, less than the %s it states", bound.low.FloatString(9), c.Bound)
 }
+
+// boundForm is the form of a bound in a certificate: six decimals.
+var boundForm = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,40})\.[0-9]{6}$`)

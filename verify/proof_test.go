@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 )
@@ -14,7 +15,7 @@ import (
 // proof of a certificate that states too much, or after the context has ended.
 func TestProof(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
-		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}}
+		Cluster: hare.Cluster{Nodes: []hare.Node{haretest.Node("a", "V100", 1)}}}
 	for _, id := range []string{"a", "b", "c"} {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1_000_000, Rounds: 3, Tasks: 2, Sync: hare.Relaxed,
 			On: []hare.Profile{{Type: "V100", ComputeUs: 1_000_000, SyncUs: 100_000}}})

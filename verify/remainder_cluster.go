@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,7 +38,7 @@ func (rb *remainderBuilder) cluster() error {
 		}
 		later := map[int][]span{}
 		for number, spans := range rb.held[i] {
-			slices.SortFunc(spans, func(a, b span) int { return int(min(1, max(-1, a.from-b.from))) })
+			slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 			for _, s := range spans {
 				s.from, s.to = s.from-rb.at, s.to-rb.at
 				if s.from <= busy[number] {
@@ -147,4 +148,20 @@ func cutOut(windows []hare.Window, spans []span) []hare.Window {
 		}
 	}
 	return out
+}
+
+// reservations adds the reservations that have not ended, without the jobs that have.
+func (rb *remainderBuilder) reservations() {
+	there := map[string]bool{}
+	for i := range rb.rest.Jobs {
+		there[rb.rest.Jobs[i].ID] = true
+	}
+	for _, r := range rb.whole.Cluster.Reservations {
+		if r.UntilUs <= rb.at {
+			continue
+		}
+		r.FromUs, r.UntilUs = max(0, r.FromUs-rb.at), r.UntilUs-rb.at
+		r.Jobs = slices.DeleteFunc(slices.Clone(r.Jobs), func(id string) bool { return !there[id] })
+		rb.rest.Cluster.Reservations = append(rb.rest.Cluster.Reservations, r)
+	}
 }

@@ -22,15 +22,6 @@ type Previous struct {
 	Instance *hare.Instance
 }
 
-// CheckReplan is Check for the rest of an earlier plan. The schedule that says what had
-// started before the planning instant is the schedule of prev. If prev is nil or has no
-// result, the schedule of the whole instance in res takes its place. CheckReplan derives the
-// rest, and the constant that the value of the rest leaves out, from inst and that schedule,
-// and compares what res states of them.
-func CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report {
-	return check(inst, res, prev, nil)
-}
-
 // checkReplan checks a result with a replan object. own is inst with its own objective, if the caller named another.
 func checkReplan(inst, own *hare.Instance, sha string, res *hare.Result, prev *Previous, proof *Proof) *Report {
 	r := &Report{}
@@ -238,10 +229,7 @@ func sameNames(a, b []hare.RenamedGPU) bool {
 // sameSchedule refuses a schedule of the whole that is not what the previous schedule
 // had done and started, followed by the schedule of the rest.
 func (rc *replanCheck) sameSchedule(left *remainder) {
-	index := make(map[string]int, len(rc.inst.Jobs))
-	for i := range rc.inst.Jobs {
-		index[rc.inst.Jobs[i].ID] = i
-	}
+	index := indexOf(rc.inst)
 	whole := make(map[string]string, len(left.renamed))
 	for _, x := range left.renamed {
 		whole[x.Rest] = x.Whole

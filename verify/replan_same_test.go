@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
@@ -14,7 +15,7 @@ import (
 func sameRests(t testing.TB, atUs int64) (first, second *replanCase) {
 	t.Helper()
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
-		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}}
+		Cluster: hare.Cluster{Nodes: []hare.Node{haretest.Node("n", "A", 1)}}}
 	for i, name := range []string{"x", "y"} {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: name, WeightMicro: 3e6, Rounds: 1, Tasks: 1,
 			On: []hare.Profile{{Type: "A", ComputeUs: int64(1+i) * 1_000_000}}})

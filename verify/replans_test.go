@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -113,7 +114,7 @@ var one = hare.Product(1, 1)
 
 var otherInstance = &hare.Instance{
 	Objective: hare.ObjectiveWeightedJCT,
-	Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "other", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
+	Cluster:   hare.Cluster{Nodes: []hare.Node{haretest.Node("other", "A", 1)}},
 	Jobs: []hare.Job{{ID: "other", WeightMicro: 1e6, Rounds: 1, Tasks: 1,
 		On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}},
 }

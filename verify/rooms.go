@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 	"sync"
 
@@ -167,15 +168,6 @@ func inPool(p *hare.Pool, n *hare.Node) bool {
 		}
 	}
 	return true
-}
-
-// valuesOf returns the values of a label in a selector, or nil.
-func valuesOf(selector []hare.LabelValues, label string) []string {
-	at := slices.IndexFunc(selector, func(lv hare.LabelValues) bool { return lv.Label == label })
-	if at < 0 {
-		return nil
-	}
-	return selector[at].Values
 }
 
 // appendNode appends all of a node but its name.
@@ -455,3 +447,23 @@ func mostOf(changes map[int64]int64) int64 {
 	}
 	return most
 }
+
+// splits reports whether a pool is split into the domains of a label.
+func splits(p *hare.Pool) bool {
+	return p.Resource == hare.PoolGPUs && p.Per != hare.PerNode && p.Per != hare.PerAll
+}
+
+// lastingRoom is the room for tasks of a job: how many more tasks find room in each period. The tasks
+// of the periods that contain a block are the sum over the nodes of the least room over the block.
+type lastingRoom struct {
+	tasks map[period]int64
+	ends  bool // whether some period ends
+	// Where none ends: the starts of the periods, and the tasks up to each.
+	starts []int64
+	sums   []int64
+}
+
+// period is the time from which and until when something holds; always stands for no end.
+type period struct{ from, until int64 }
+
+const always = math.MaxInt64

@@ -7,28 +7,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// piece is one entry of a lane with its names resolved.
-type piece struct {
-	gpu, mode      int32 // the indices in Schedule.Lanes and in the job's profiles
-	round, rounds  int64
-	tasks          int64
-	period, start  int64
-	compute, after int64 // of a round: on the GPU, and until it has synchronised
-	limit          int64 // when the GPU must be free: at the next entry or the end of service
-	// until is when the task stops holding CPUs and memory, or 0 if the piece is not the one
-	// of its task's pieces that stands for what the task holds.
-	until int64
-	frees int64 // when the GPU is let go
-}
-
-// lastRound returns the last round of the piece.
-func (pi *piece) lastRound() int64 { return pi.round + pi.rounds - 1 }
-
-// startOf and endOf return when a round starts on this GPU and when its tasks there have
-// synchronised. Both are linear in the round.
-func (pi *piece) startOf(r int64) int64 { return pi.start + (r-pi.round)*pi.period }
-func (pi *piece) endOf(r int64) int64   { return pi.startOf(r) + pi.compute + pi.after }
-
 // roundChecker checks the rounds of one job after another.
 //
 // The entries of a job cut its rounds into stretches. All rounds of a stretch belong to the
@@ -286,4 +264,39 @@ func offRigid(job *hare.Job, firstRound int64, ps []piece) (line int32, round, b
 		return -1, 0, 0, fmt.Sprintf("a rigid job of %d tasks on %d GPUs each is on %d GPUs", job.Tasks, gpusOf(job), gpus)
 	}
 	return -1, 0, 0, ""
+}
+
+// segment is a stretch of the units of a job with shapes: all of its units belong to the same
+// entries.
+type segment struct {
+	unit  int64 // the first unit
+	round int64 // how many rounds come before
+	shape int
+}
+
+// reshapes returns the least time between the end of the round before a stretch and its first
+// round, and when the round before ended if it ran at time 0.
+func (ck *roundChecker) reshapes(stretch int) (pause, ended int64) {
+	if ck.segments == nil || !ck.spec.Reshape {
+		return 0, -1
+	}
+	before := ck.spec.Progress
+	switch {
+	case stretch > 0 && ck.segments[stretch].shape != ck.segments[stretch-1].shape:
+		return ck.spec.ReshapeUs, -1
+	case stretch == 0 && ck.ran > 0 && before.Shape != ck.segments[0].shape:
+		return ck.spec.ReshapeUs, ck.ran
+	}
+	return 0, -1
+}
+
+// needed returns how many tasks, GPU by GPU, the rounds of a stretch have, and of how many GPUs a
+// task is.
+func (ck *roundChecker) needed(job *hare.Job, stretch int) (entries, tasks, gpus int64) {
+	tasks, gpus = job.Tasks, gpusOf(job)
+	if ck.segments != nil {
+		s := &ck.spec.Shapes[ck.segments[stretch].shape]
+		tasks, gpus = s.Tasks, max(1, s.GPUsPerTask)
+	}
+	return tasks * gpus, tasks, gpus
 }

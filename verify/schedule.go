@@ -19,26 +19,6 @@ func ScheduleValue(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 	return value, endsUs, faults
 }
 
-// scheduleCheck resolves the names of a schedule and gathers entries by job.
-type scheduleCheck struct {
-	inst   *hare.Instance
-	jobOf  []int // the job of the instance for each of Schedule.Jobs
-	nodes  directory
-	before []int   // the number of GPUs of the nodes before
-	nodeOf []int32 // by lane: the index of its node
-	seen   []bool  // by GPU
-	pieces []piece
-	next   []int // by job of the instance: where in pieces its next entry goes
-
-	running  *running
-	cluster  []hare.Node // the nodes, with GPUs busy while running work holds them
-	reserved *reservedNodes
-	// opened and runsOn are nil unless GPUs need setups: when the first setup or start of each job
-	// is, and which job's work runs on a GPU at time 0, by lane.
-	opened []int64
-	runsOn map[heldGPU]int
-}
-
 // checkSchedule reports the first fault of each lane or, if lanes have no fault, the
 // first fault of each job, up to maxFaults.
 func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, ends, starts []int64, faults []Fault) {
@@ -134,10 +114,7 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 
 // resolve checks names and columns, and allocates the entries of each job.
 func (sc *scheduleCheck) resolve(s *hare.Schedule) *Fault {
-	place := make(map[string]int, len(sc.inst.Jobs))
-	for i := range sc.inst.Jobs {
-		place[sc.inst.Jobs[i].ID] = i
-	}
+	place := indexOf(sc.inst)
 	sc.jobOf = make([]int, len(s.Jobs))
 	for i, id := range s.Jobs {
 		at, ok := place[id]
@@ -331,12 +308,4 @@ func (sc *scheduleCheck) runBefore(node, number, x int, l *hare.Lane) int {
 		return i
 	}
 	return -1
-}
-
-// mul returns a·b for non-negative numbers; false beyond 2^53.
-func mul(a, b int64) (int64, bool) {
-	if a != 0 && b > hare.MaxExact/a {
-		return 0, false
-	}
-	return a * b, true
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -267,7 +268,7 @@ func TestLongStretches(t *testing.T) {
 	job := hare.Job{ID: "j", WeightMicro: 1, Rounds: R, Tasks: 2,
 		On: []hare.Profile{{Type: "A", ComputeUs: 10, SyncUs: 5}}}
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Jobs: []hare.Job{job},
-		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}}
+		Cluster: hare.Cluster{Nodes: []hare.Node{haretest.Node("n", "A", 2)}}}
 	lane := func(gpu string, start, period int64) hare.Lane {
 		return hare.Lane{GPU: gpu, Job: []int32{0}, Rounds: []int64{R}, PeriodUs: []int64{period},
 			StartUs: []int64{start}}

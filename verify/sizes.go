@@ -5,19 +5,6 @@ import (
 	"slices"
 )
 
-// capacity returns the price of all GPUs in service: for each type ∫ M π, or ∫ F if
-// several GPUs held together have prices of their own. The cost of the pools is added.
-func (pc *priceCertificate) capacity() *big.Int {
-	total := new(big.Int)
-	for kind, gpus := range pc.supply.capacities {
-		total.Add(total, pc.costOf(kind, gpus))
-	}
-	if len(pc.cert.Pools) > 0 {
-		total.Add(total, pc.poolsCost())
-	}
-	return total
-}
-
 // costOf returns the price of some GPUs of a type.
 func (pc *priceCertificate) costOf(kind string, s *typeCapacity) *big.Int {
 	if sizes := pc.sizes[kind]; len(sizes) > 0 {

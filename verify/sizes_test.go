@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -82,7 +83,7 @@ func TestSizesAreTheKnapsack(t *testing.T) {
 		n := func(least, most int, what string) int64 { return int64(rapid.IntRange(least, most).Draw(t, what)) }
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 		for i := range n(1, 4, "nodes") {
-			node := hare.Node{Name: fmt.Sprint(i), GPUs: []hare.TypeCount{{Type: "A", Count: int(n(1, 6, "gpus"))}}}
+			node := haretest.Node(fmt.Sprint(i), "A", int(n(1, 6, "gpus")))
 			if i > 0 {
 				start := n(0, 8, "start")
 				node.Windows = []hare.Window{{StartUs: start, EndUs: start + n(1, 8, "length")}}

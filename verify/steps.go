@@ -2,7 +2,6 @@ package verify
 
 import (
 	"cmp"
-	"errors"
 	"math"
 	"math/big"
 	"slices"
@@ -13,8 +12,6 @@ import (
 // maxSteps limits rounds × steps × (levels − 1 + types) of a job that is bounded round
 // by round. The limit is part of the meaning of a certificate.
 const maxSteps = 1 << 22
-
-var errSteps = errors.New("step_us is too fine to check for this many jobs")
 
 // stepped is a relaxed job with all times in steps of δ. Prices and weights count 1e-9,
 // so costs count δ·1e-15 weight-seconds.

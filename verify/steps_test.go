@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -31,7 +32,7 @@ func TestStepsAreTheRecursion(t *testing.T) {
 		for _, kind := range []string{"A", "B", "C"}[:n(1, 3, "types")] {
 			counts[kind] = n(1, 3, "gpus")
 			inst.Cluster.Nodes = append(inst.Cluster.Nodes,
-				hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(counts[kind])}}})
+				haretest.Node(kind, kind, int(counts[kind])))
 			j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: n(1, 4, "p") * delta,
 				SyncUs: n(0, 5, "s") * delta})
 			if n(0, 4, "priced") == 0 {

@@ -1,7 +1,8 @@
 package verify
 
 import (
-	"slices"
+	"math"
+	"math/big"
 
 	"github.com/hare-sched/hare"
 )
@@ -13,7 +14,7 @@ type supply struct {
 	running    *running
 	quotas     map[string][]int32 // by user: the indices in the instance
 	capacities map[string]*typeCapacity
-	// placed says that the modes of jobs go by the room on nodes (docs/reference/model.md, "Modes").
+	// placed says that the modes of jobs go by the room on nodes (docs/inside/bounds.md#room-and-modes).
 	placed bool
 	shaped map[string]bool // the jobs with lists of shapes, for which they do so as well
 	rooms  *rooms          // nil if neither nodes, pools nor shapes matter
@@ -57,24 +58,6 @@ func (su *supply) quota(job *hare.Job, kind string) int64 {
 		}
 	}
 	return least
-}
-
-// nodesMatter reports whether an instance has a rule about nodes.
-func nodesMatter(inst *hare.Instance) bool {
-	if len(inst.Cluster.Reservations)+len(inst.Quota) > 0 {
-		return true
-	}
-	cpus := slices.ContainsFunc(inst.Cluster.Nodes, func(n hare.Node) bool { return n.CPUMilli > 0 })
-	memory := slices.ContainsFunc(inst.Cluster.Nodes, func(n hare.Node) bool { return n.MemoryMiB > 0 })
-	for i := range inst.Jobs {
-		j := &inst.Jobs[i]
-		wide := slices.ContainsFunc(j.Shapes, func(s hare.Shape) bool { return s.GPUsPerTask > 1 })
-		if gpusOf(j) > 1 || wide || j.DistinctNodes || len(j.Only)+len(j.Exclude) > 0 || cpus && j.CPUMilliPerTask > 0 ||
-			memory && j.MemoryMiBPerTask > 0 || goesByLevels(j) || j.Progress != nil && len(j.Progress.GPUs) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // choices returns the types on which a job can run, with the greatest number of its tasks that
@@ -129,4 +112,89 @@ func (su *supply) levelChoices(job *hare.Job) []typeChoice {
 		}
 	}
 	return out
+}
+
+// shapedJob is what is left of a job if all of it has one shape.
+type shapedJob struct {
+	job     hare.Job // without a list of shapes; its rounds are those that are left
+	counts  int64    // u, the units of a round
+	choices []typeChoice
+	tau     int64 // τ, the least time of a round
+}
+
+// inShapes returns what is left of a job in each shape of which a round ever finds room. job has
+// the units that are left. A job that runs at time 0 and may not change its shape has one.
+func (su *supply) inShapes(job *hare.Job) ([]shapedJob, error) {
+	var out []shapedJob
+	for i, s := range shapesOf(job) {
+		if p := job.Progress; p != nil && len(p.GPUs) > 0 && !job.Reshape && i != p.Shape {
+			continue
+		}
+		x := shapedJob{job: inShape(job, &s, job.Rounds), counts: s.Counts}
+		x.choices = su.choices(&x.job)
+		var err error
+		if x.tau, err = leastRound(&x.job, x.choices); err == nil {
+			out = append(out, x)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errNever
+	}
+	return out, nil
+}
+
+// leastTime returns ℓ, the least time of what is left of a job in its shapes: of all rounds in one
+// shape or, where the shape may change, of the units at the greatest speed. It returns false
+// beyond 2^53.
+func leastTime(job *hare.Job, shapes []shapedJob) (int64, bool) {
+	least := int64(-1)
+	for i := range shapes {
+		x := &shapes[i]
+		t, ok := mul(x.job.Rounds, x.tau)
+		if job.Reshape {
+			whole := times(job.Rounds, x.tau) // rounded up, because all times are whole
+			whole.Add(whole, big.NewInt(x.counts-1)).Quo(whole, big.NewInt(x.counts))
+			t, ok = whole.Int64(), whole.IsInt64() && whole.Int64() <= hare.MaxExact
+		}
+		if ok && (least < 0 || t < least) {
+			least = t
+		}
+	}
+	return least, least >= 0
+}
+
+// setupOf returns σ, the least setup before the first start of a job.
+func setupOf(shapes []shapedJob) int64 {
+	least := int64(math.MaxInt64)
+	for i := range shapes {
+		for _, c := range shapes[i].choices {
+			least = min(least, c.setup)
+		}
+	}
+	return least
+}
+
+// leastWork returns W of the method machine, the least GPU-time of what is left of a job, as a
+// numerator and a denominator, and the least synchronisation after its compute.
+func leastWork(job *hare.Job, shapes []shapedJob) (work *big.Rat, sync int64) {
+	sync = math.MaxInt64
+	for i := range shapes {
+		x := &shapes[i]
+		task := int64(math.MaxInt64)
+		for _, c := range x.choices {
+			if job.Sync == hare.Relaxed {
+				task, sync = min(task, c.p), min(sync, c.s)
+			} else {
+				task, sync = min(task, c.d), 0
+			}
+		}
+		w := new(big.Rat).SetInt(times(x.job.Tasks, gpusOf(&x.job), x.job.Rounds, task))
+		if job.Reshape {
+			w.SetFrac(times(x.job.Tasks, gpusOf(&x.job), job.Rounds, task), big.NewInt(x.counts))
+		}
+		if work == nil || w.Cmp(work) < 0 {
+			work = w
+		}
+	}
+	return work, sync
 }

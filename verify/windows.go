@@ -2,12 +2,15 @@ package verify
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 	"sort"
 
 	"github.com/hare-sched/hare"
 )
+
+// A job needs room that lasts. Where room comes and goes, the earliest end of a job is later than its work alone says;
+// this file finds the stretches in which the rounds of a job may start, from the room of nodes over time, and goes
+// through them (docs/inside/bounds.md#room-and-modes).
 
 // mostStretches limits the stretches in which rounds of one kind may start. The last of so many
 // counts as one without an end. With more than maxPieceWork jobs times pieces of room, room that is
@@ -16,21 +19,6 @@ const (
 	mostStretches = 32
 	maxPieceWork  = 1 << 26
 )
-
-// period is the time from which and until when something holds; always stands for no end.
-type period struct{ from, until int64 }
-
-const always = math.MaxInt64
-
-// lastingRoom is the room for tasks of a job: how many more tasks find room in each period. The tasks
-// of the periods that contain a block are the sum over the nodes of the least room over the block.
-type lastingRoom struct {
-	tasks map[period]int64
-	ends  bool // whether some period ends
-	// Where none ends: the starts of the periods, and the tasks up to each.
-	starts []int64
-	sums   []int64
-}
 
 // addSteps adds the room over time on count equal nodes. A level of room from ≤ x < to that lasts is
 // a period of its own.

@@ -1,6 +1,8 @@
 package wire
 
-import "github.com/hare-sched/hare"
+import (
+	"github.com/hare-sched/hare"
+)
 
 // AnswerLine is one line of the answers to a stream of events: the answer to an event, or the
 // reason why the event was refused.
@@ -139,4 +141,12 @@ func appendFaults(b []byte, v *Refusal) []byte {
 		b = faultTable.Append(b, fault)
 	}
 	return append(b, ']')
+}
+
+// AppendAnswer appends the JSON form of an answer, without a newline.
+func AppendAnswer(b []byte, a hare.Answer) []byte {
+	b = append(b, `{"seq":`...)
+	b = appendInt(b, a.Seq)
+	b = AppendDecisions(append(b, `,"decisions":`...), a.Decisions)
+	return append(b, '}')
 }

@@ -255,7 +255,7 @@ func TestFaultsNameTheRemedy(t *testing.T) {
 	for text, want := range map[string]string{
 		job(`"wieght":1`):         `did you mean "weight"?`,
 		job(`"release":1`):        `did you mean "release_s"?`,
-		job(`"xyzzy":1`):          "known are id, weight",
+		job(`"xyzzy":1`):          "the known fields are id, weight",
 		job(`"weight":0.1234567`): "round it to millionths",
 		on(""):                    "give at least one node",
 		with("")[:30]:             "cut off",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/haretest"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -17,7 +18,7 @@ func many(n int) *hare.Instance {
 	types := []string{"K80", "M60", "T4", "V100"}
 	for i := range 4000 {
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
-			hare.Node{Name: fmt.Sprintf("n%d", i), GPUs: []hare.TypeCount{{Type: types[i%4], Count: 4}}})
+			haretest.Node(fmt.Sprintf("n%d", i), types[i%4], 4))
 	}
 	for i := range n {
 		j := hare.Job{ID: fmt.Sprintf("job-%d", i), WeightMicro: 1e6 + int64(i), ReleaseUs: int64(i) * 100003,

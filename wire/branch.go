@@ -67,23 +67,15 @@ func appendJobPrices(b []byte, v *priceSetDoc) []byte {
 			b = append(b, ',')
 		}
 		if i == 0 || p.Job != v.Jobs[i-1].Job {
-			b = append(appendString(b, p.Job), `:{`...)
+			b = append(AppendString(b, p.Job), `:{`...)
 		}
-		b = append(appendString(b, p.Type), ':')
+		b = append(AppendString(b, p.Type), ':')
 		b = appendColumn(b, p.Nanos)
 	}
 	if len(v.Jobs) > 0 {
 		b = append(b, `}}`...)
 	}
 	return b
-}
-
-// sortPrices sorts prices as a certificate has them.
-func sortPrices(prices []hare.TypePrices, sizes []hare.SizePrices) {
-	slices.SortFunc(prices, func(a, b hare.TypePrices) int { return strings.Compare(a.Type, b.Type) })
-	slices.SortFunc(sizes, func(a, b hare.SizePrices) int {
-		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(a.Tasks, b.Tasks))
-	})
 }
 
 // branchDoc is a node of a tree while it is read or written.
@@ -129,7 +121,7 @@ var branchTable = NewTable("BranchNode",
 			return
 		}
 	}
-	found.Add("", "bad_node", `is no node: give "job" and "type", "job" and "start_us", or "prices"`)
+	found.Add("", "bad_node", `is not a node: give "job" and "type", "job" and "start_us", or "prices"`)
 })
 
 // refuseEmpty refuses names without a character: a node without a job is a leaf, and one without a type is

@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/hare-sched/hare"
 )
 
@@ -25,66 +23,10 @@ func Canonical(inst *hare.Instance) []byte {
 // returns what stays.
 func appendCanonical(b []byte, inst *hare.Instance, between func([]byte) []byte) []byte {
 	b = appendCanonicalHardware(append(b, `{"cluster":{`...), &inst.Cluster)
-	b = append(b, `"nodes":[`...)
-	for i := range inst.Cluster.Nodes {
-		n := &inst.Cluster.Nodes[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"busy":[`...)
-		for x, busy := range n.Busy {
-			if x > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, `{"gpu":`...)
-			b = strconv.AppendInt(b, int64(busy.GPU), 10)
-			b = append(b, `,"until_us":`...)
-			b = strconv.AppendInt(b, busy.UntilUs, 10)
-			b = append(b, '}')
-		}
-		b = append(b, ']')
-		b = appendSet(b, `,"cpus_milli":`, n.CPUMilli)
-		b = append(b, `,"gpus":{`...)
-		for x, g := range utf16Sorted(n.GPUs, func(g hare.TypeCount) string { return g.Type }) {
-			if x > 0 {
-				b = append(b, ',')
-			}
-			b = appendString(b, g.Type)
-			b = append(b, ':')
-			b = strconv.AppendInt(b, int64(g.Count), 10)
-		}
-		b = append(b, `},"in_service_us":[`...)
-		windows := n.Windows
-		if windows == nil {
-			windows = []hare.Window{{EndUs: hare.Forever}}
-		}
-		for x, w := range windows {
-			if x > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, '[')
-			b = strconv.AppendInt(b, w.StartUs, 10)
-			b = append(b, ',')
-			if w.EndUs == hare.Forever {
-				b = append(b, "null"...)
-			} else {
-				b = strconv.AppendInt(b, w.EndUs, 10)
-			}
-			b = append(b, ']')
-		}
-		b = append(b, ']')
-		if len(n.Labels) > 0 {
-			b = appendCanonicalLabels(append(b, `,"labels":`...), n.Labels)
-		}
-		b = appendSet(b, `,"memory_mib":`, n.MemoryMiB)
-		b = append(b, `,"name":`...)
-		b = appendString(b, n.Name)
-		b = append(b, '}')
-	}
-	b = append(b, ']')
+	b = appendList(append(b, `"nodes":`...), inst.Cluster.Nodes, appendCanonicalNode)
 	b = appendCanonicalReservations(b, inst.Cluster.Reservations)
 	if len(inst.Cluster.Topology) > 0 {
-		b = appendList(append(b, `,"topology":`...), inst.Cluster.Topology, appendString)
+		b = appendList(append(b, `,"topology":`...), inst.Cluster.Topology, AppendString)
 	}
 	b = append(b, `},"hare":"instance/v1","jobs":[`...)
 	for i := range inst.Jobs {
@@ -97,17 +39,34 @@ func appendCanonical(b []byte, inst *hare.Instance, between func([]byte) []byte)
 		}
 	}
 	b = append(b, `],"objective":`...)
-	b = appendString(b, inst.Objective)
+	b = AppendString(b, inst.Objective)
 	b = appendCanonicalQuota(b, inst.Quota)
 	return append(b, '}')
 }
 
-// appendSet appends a key and its number where the number is not 0.
-func appendSet(b []byte, key string, n int64) []byte {
-	if n == 0 {
-		return b
+func appendCanonicalNode(b []byte, n hare.Node) []byte {
+	b = appendList(append(b, `{"busy":`...), n.Busy, func(b []byte, busy hare.Busy) []byte {
+		b = appendInt(append(b, `{"gpu":`...), int64(busy.GPU))
+		return append(appendInt(append(b, `,"until_us":`...), busy.UntilUs), '}')
+	})
+	b = appendSet(b, `,"cpus_milli":`, n.CPUMilli)
+	b = appendCounts(append(b, `,"gpus":`...), utf16Sorted(n.GPUs, func(g hare.TypeCount) string { return g.Type }))
+	windows := n.Windows
+	if windows == nil {
+		windows = []hare.Window{{EndUs: hare.Forever}}
 	}
-	return strconv.AppendInt(append(b, key...), n, 10)
+	b = appendList(append(b, `,"in_service_us":`...), windows, func(b []byte, w hare.Window) []byte {
+		b = append(appendInt(append(b, '['), w.StartUs), ',')
+		if w.EndUs == hare.Forever {
+			return append(b, "null]"...)
+		}
+		return append(appendInt(b, w.EndUs), ']')
+	})
+	if len(n.Labels) > 0 {
+		b = appendCanonicalLabels(append(b, `,"labels":`...), n.Labels)
+	}
+	b = appendSet(b, `,"memory_mib":`, n.MemoryMiB)
+	return append(AppendString(append(b, `,"name":`...), n.Name), '}')
 }
 
 func appendCanonicalJob(b []byte, j *hare.Job) []byte {
@@ -127,11 +86,10 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 	}
 	b = append(b, `,"id":`...)
 	b[begin] = '{'
-	b = appendString(b, j.ID)
+	b = AppendString(b, j.ID)
 	b = appendSet(b, `,"late_weight_micro":`, j.LateWeightMicro)
 	b = appendSet(b, `,"memory_mib_per_task":`, j.MemoryMiBPerTask)
-	b = append(b, `,"mix":`...)
-	b = strconv.AppendBool(b, j.Mix)
+	b = strconv.AppendBool(append(b, `,"mix":`...), j.Mix)
 	if j.Shapes == nil {
 		b = appendCanonicalProfiles(append(b, `,"on":`...), j.On)
 	}
@@ -139,25 +97,22 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 		b = appendCanonicalSelector(append(b, `,"only":`...), j.Only)
 	}
 	b = appendCanonicalProgress(b, j.Progress)
-	b = append(b, `,"release_us":`...)
-	b = strconv.AppendInt(b, j.ReleaseUs, 10)
+	b = appendInt(append(b, `,"release_us":`...), j.ReleaseUs)
 	if j.Reshape {
-		b = strconv.AppendInt(append(b, `,"reshape_us":`...), j.ReshapeUs, 10)
+		b = appendInt(append(b, `,"reshape_us":`...), j.ReshapeUs)
 	}
-	b = append(b, `,"rounds":`...)
-	b = strconv.AppendInt(b, j.Rounds, 10)
+	b = appendInt(append(b, `,"rounds":`...), j.Rounds)
 	b = appendCanonicalShapes(b, j.Shapes)
 	b = append(b, `,"sync":"`...)
 	b = append(b, j.Sync.String()...)
 	b = append(b, '"')
 	if j.Shapes == nil {
-		b = strconv.AppendInt(append(b, `,"tasks":`...), j.Tasks, 10)
+		b = appendInt(append(b, `,"tasks":`...), j.Tasks)
 	}
 	b = appendCanonicalNames(b, `,"user":`, j.Users)
-	b = append(b, `,"weight_micro":`...)
-	b = strconv.AppendInt(b, j.WeightMicro, 10)
+	b = appendInt(append(b, `,"weight_micro":`...), j.WeightMicro)
 	if j.Within != "" {
-		b = appendString(append(b, `,"within":`...), j.Within)
+		b = AppendString(append(b, `,"within":`...), j.Within)
 	}
 	return append(b, '}')
 }
@@ -174,26 +129,4 @@ func SHA256(inst *hare.Instance) string {
 	})
 	h.Write(rest)
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// quoted marks the bytes that a JSON string must escape, and the bytes of multibyte
-// characters.
-var quoted = func() (is [256]bool) {
-	for c := range is {
-		is[c] = c < 0x20 || c >= 0x7F || c == '"' || c == '\\'
-	}
-	return is
-}()
-
-// appendString appends s as RFC 8785 writes strings.
-func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if quoted[s[i]] {
-			out, _ := jsontext.AppendQuote(b, s) // text that is not UTF-8 gets U+FFFD
-			return out
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
 }

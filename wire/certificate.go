@@ -1,21 +1,15 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hare-sched/hare"
 )
-
-// certificateDoc is a certificate while it is read or written.
-type certificateDoc struct {
-	*hare.Certificate
-	form  string
-	sizes bool // the certificate has prices by size
-}
-
-var integers = ListOf(Schema{"type": "integer", "format": "int64"})
 
 var certificateTable = NewTable("Certificate", "Certificate proves the bound: anyone can recompute it.",
 	append(priceFields, treeFields...)...).Check(checkCertificate)
@@ -23,7 +17,7 @@ var certificateTable = NewTable("Certificate", "Certificate proves the bound: an
 var priceFields = []Field[certificateDoc]{
 	NewField("hare", Schema{"type": "string", "enum": []string{CertificateForm}},
 		func(r *Reader, v *certificateDoc) error { return r.String(&v.form) },
-		func(b []byte, _ *certificateDoc) []byte { return appendString(b, CertificateForm) }).Needed().
+		func(b []byte, _ *certificateDoc) []byte { return AppendString(b, CertificateForm) }).Needed().
 		About("hare names the form."),
 	String("method", func(v *certificateDoc) *string { return &v.Method }).Needed().
 		With("enum", []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine,
@@ -42,7 +36,7 @@ var priceFields = []Field[certificateDoc]{
 		if v.Bound == "" {
 			return b
 		}
-		return appendString(b, v.Bound)
+		return AppendString(b, v.Bound)
 	}).Needed().MayLack().About("bound is a decimal with six places, rounded down.").Example("790.113204"),
 	NewField("grid_us", integers,
 		func(r *Reader, v *certificateDoc) error { return r.column(&v.GridUs, hare.MaxExact) },
@@ -159,76 +153,46 @@ func readBound(r *Reader, v *certificateDoc) error {
 		return err
 	}
 	if !boundText.MatchString(v.Bound) || v.Bound == "-0.000000" {
-		return r.Fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`,
+		return r.Fault("bad_amount", `%q is not a bound: give a decimal with six places as a string, such as "37.614500"`,
 			hare.Clip(v.Bound))
 	}
 	return nil
 }
 
-func readTypePrices(r *Reader, to *[]hare.TypePrices) error {
-	return r.Object(nil, func(kind string) (bool, error) {
-		p := hare.TypePrices{Type: kind}
-		err := r.column(&p.Nanos, hare.MaxExact)
-		*to = append(*to, p)
-		return true, err
+// readAfterWeights reads what a certificate moves of the weights of jobs to those for whose
+// ends they wait: an object by job, of objects by predecessor.
+func readAfterWeights(r *Reader, v *certificateDoc) error {
+	err := r.Object(nil, func(job string) (bool, error) {
+		return true, r.Object(nil, func(before string) (bool, error) {
+			w := hare.AfterWeight{Job: job, Before: before}
+			err := r.Integer(&w.Micro, 0, hare.MaxExact)
+			v.After = append(v.After, w)
+			return true, err
+		})
 	})
-}
-
-func appendTypePrices(b []byte, prices []hare.TypePrices) []byte {
-	b = append(b, '{')
-	for i, p := range prices {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(appendString(b, p.Type), ':')
-		b = appendColumn(b, p.Nanos)
-	}
-	return append(b, '}')
-}
-
-// readSizes reads prices by type and number of tasks; any says that there is a type.
-func readSizes(r *Reader, to *[]hare.SizePrices) (any bool, err error) {
-	err = r.Object(nil, func(kind string) (bool, error) {
-		any = true
-		return true, r.Object(nil, func(tasks string) (bool, error) { return true, readSize(r, to, kind, tasks) })
+	slices.SortFunc(v.After, func(a, b hare.AfterWeight) int {
+		return cmp.Or(strings.Compare(a.Job, b.Job), strings.Compare(a.Before, b.Before))
 	})
-	return any, err
-}
-
-// readSize reads the prices of a number of tasks on a GPU type.
-func readSize(r *Reader, to *[]hare.SizePrices, kind, tasks string) error {
-	n, bad := strconv.ParseInt(tasks, 10, 64)
-	if bad != nil || n < 2 || n > hare.MaxTasks(hare.Gang) || strconv.FormatInt(n, 10) != tasks {
-		if err := r.Skip(); err != nil {
-			return err
-		}
-		return r.Fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", hare.Clip(tasks),
-			hare.MaxTasks(hare.Gang))
-	}
-	p := hare.SizePrices{Type: kind, Tasks: n}
-	err := r.column(&p.Nanos, hare.MaxExact)
-	*to = append(*to, p)
 	return err
 }
 
-// appendSizes appends an object {type: {tasks: prices}}; sizes must be sorted.
-func appendSizes(b []byte, sizes []hare.SizePrices) []byte {
-	for i, s := range sizes {
+// appendAfterWeights appends an object {job: {predecessor: weight}}; weights must be sorted.
+func appendAfterWeights(b []byte, weights []hare.AfterWeight) []byte {
+	for i, w := range weights {
 		switch {
 		case i == 0:
 			b = append(b, '{')
-		case s.Type != sizes[i-1].Type:
+		case w.Job != weights[i-1].Job:
 			b = append(b, `},`...)
 		default:
 			b = append(b, ',')
 		}
-		if i == 0 || s.Type != sizes[i-1].Type {
-			b = append(appendString(b, s.Type), `:{`...)
+		if i == 0 || w.Job != weights[i-1].Job {
+			b = append(AppendString(b, w.Job), `:{`...)
 		}
-		b = append(strconv.AppendInt(append(b, '"'), s.Tasks, 10), `":`...)
-		b = appendColumn(b, s.Nanos)
+		b = appendInt(append(AppendString(b, w.Before), ':'), w.Micro)
 	}
-	if len(sizes) > 0 {
+	if len(weights) > 0 {
 		b = append(b, `}}`...)
 	}
 	return b

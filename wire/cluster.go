@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,17 +9,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// clusterDoc is a cluster while it is read or written.
-type clusterDoc struct {
-	*hare.Cluster
-	d    *instanceReader
-	seen int // number of nodes in the document
-}
-
 var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
 	NewField("nodes", ListOf(RefTo(nodeTable)),
 		func(_ *Reader, v *clusterDoc) error { return v.d.nodeList(&v.seen) },
-		func(b []byte, v *clusterDoc) []byte { return appendNodes(b, v.Nodes) }).
+		func(b []byte, v *clusterDoc) []byte { return AppendNodes(b, v.Nodes) }).
 		Required("give an array of nodes").
 		About("nodes of the cluster, each with a name of its own.").With("minItems", 1),
 	NewField("reservations", ListOf(RefTo(reservationTable)),
@@ -55,15 +49,6 @@ func (d *instanceReader) cluster() error {
 	return clusterTable.Read(d.Reader, &clusterDoc{Cluster: &d.inst.Cluster, d: d})
 }
 
-// nodeDoc is a node and its copies while they are read or written.
-type nodeDoc struct {
-	hare.Node
-	d       *instanceReader
-	index   int   // index of the node in the document
-	count   int64 // 0 means that the document has no count
-	badGPUs bool
-}
-
 var nodeTable = NewTable("Node",
 	"Node is one machine, or count equal ones. A GPU is named node/index, the index running through the node's "+
 		"types in sorted order.",
@@ -75,7 +60,7 @@ var nodeTable = NewTable("Node",
 	NewField("gpus", MapOf(Schema{"type": "integer", "format": "int64", "minimum": 1}),
 		func(r *Reader, v *nodeDoc) error {
 			before := r.Faults()
-			err := v.d.typeCounts(&v.Node)
+			err := readTypeCounts(r, &v.Node)
 			v.badGPUs = r.Faults() > before
 			return err
 		},
@@ -193,7 +178,7 @@ func (d *instanceReader) addNode(v *nodeDoc, sound bool, found *hare.InvalidErro
 			n.Name = v.Name + "-" + strconv.FormatInt(c, 10)
 		}
 		if first, twice := d.nodes[n.Name]; twice && v.Name != "" {
-			found.Add("/name", "duplicate_id", "node %q stands twice, first at %s/cluster/nodes/%d: names must differ",
+			found.Add("/name", "duplicate_id", "node %q appears twice, first at %s/cluster/nodes/%d: names must differ",
 				hare.Clip(n.Name), d.root, first)
 			return
 		}
@@ -203,8 +188,6 @@ func (d *instanceReader) addNode(v *nodeDoc, sound bool, found *hare.InvalidErro
 		}
 	}
 }
-
-func (d *instanceReader) typeCounts(n *hare.Node) error { return readTypeCounts(d.Reader, n) }
 
 // readTypeCounts reads the GPUs of a node.
 func readTypeCounts(r *Reader, n *hare.Node) error {
@@ -241,4 +224,148 @@ func (d *instanceReader) windows(n *hare.Node) error {
 		n.Windows = append(n.Windows, w)
 		return nil
 	})
+}
+
+// AppendCluster appends the JSON form of a cluster.
+func AppendCluster(b []byte, c *hare.Cluster) []byte {
+	return clusterTable.Append(b, &clusterDoc{Cluster: c})
+}
+
+func AppendNodes(b []byte, nodes []hare.Node) []byte {
+	var doc nodeDoc
+	return appendList(b, nodes, func(b []byte, n hare.Node) []byte {
+		doc.Node = n
+		return nodeTable.Append(b, &doc)
+	})
+}
+
+func appendCounts(b []byte, counts []hare.TypeCount) []byte {
+	return appendObject(b, counts, func(g *hare.TypeCount) string { return g.Type },
+		func(b []byte, g *hare.TypeCount) []byte { return appendInt(b, int64(g.Count)) })
+}
+
+func appendWindows(b []byte, windows []hare.Window) []byte {
+	if windows == nil {
+		return b
+	}
+	return appendList(b, windows, func(b []byte, w hare.Window) []byte {
+		b = hare.AppendMicros(append(b, '['), w.StartUs)
+		if w.EndUs == hare.Forever {
+			return append(b, ",null]"...)
+		}
+		return append(hare.AppendMicros(append(b, ','), w.EndUs), ']')
+	})
+}
+
+func appendBusy(b []byte, busy []hare.Busy) []byte {
+	if len(busy) == 0 {
+		return b
+	}
+	return appendList(b, busy, func(b []byte, x hare.Busy) []byte {
+		return busyTable.Append(b, &busyDoc{int64(x.GPU), x.UntilUs})
+	})
+}
+
+// DecodeCluster decodes a cluster alone, {"nodes": […]}, or the cluster of a whole
+// instance, whose jobs are skipped.
+func DecodeCluster(r io.Reader, lim Limits) (*hare.Cluster, error) {
+	rd := NewReader(r, lim)
+	d := newInstanceReader(rd, "")
+	lines, err := d.clusterAlone()
+	if lines && err == nil && len(rd.faults) == 0 {
+		return &d.inst.Cluster, nil // lines of jobs may follow
+	}
+	if err := rd.Finish(err); err != nil {
+		return nil, err
+	}
+	return &d.inst.Cluster, nil
+}
+
+// noReservations is what is said of reservations of a cluster alone.
+const noReservations = "sessions and simulations do not support reservations in this version: leave them out; a " +
+	`session learns of nodes that close and open from gpu_left and gpu_joined, a simulation from "in_service_s"`
+
+// clusterAlone reads the cluster and reports whether it is the first line of an
+// instance in NDJSON.
+func (d *instanceReader) clusterAlone() (lines bool, err error) {
+	if !d.Is('{') {
+		_, err := d.Want('{')
+		return false, err
+	}
+	form, seen := "", 0
+	hasNodes, hasCluster, before := false, false, len(d.faults)
+	hasTopology, beside := false, ""
+	known := []string{"nodes", "topology", "bandwidth_gbps", "gpu_types", "cluster"}
+	err = d.Object(known, func(name string) (bool, error) {
+		switch name {
+		case "nodes":
+			hasNodes = true
+			return true, d.nodeList(&seen)
+		case "topology":
+			hasTopology = true
+			return true, d.topology()
+		case "bandwidth_gbps":
+			beside = name
+			return true, readBandwidths(d.Reader, &d.inst.Cluster.Bandwidths)
+		case "gpu_types":
+			beside = name
+			return true, readGPUTypes(d.Reader, &d.inst.Cluster.GPUTypes)
+		case "cluster":
+			hasCluster = true
+			return true, d.cluster()
+		case "hare":
+			return true, d.String(&form)
+		case "jobs":
+			d.hasJobs = true
+			return true, d.Skip()
+		case "name", "objective":
+			return true, d.Skip()
+		case "reservations":
+			if err := d.Skip(); err != nil {
+				return true, err
+			}
+			return true, d.Fault("not_supported", noReservations)
+		case "quota":
+			if err := d.Skip(); err != nil {
+				return true, err
+			}
+			return true, d.Fault("not_supported", "a cluster has no quotas: leave them out; a session learns of them from "+
+				"set_quota, and a simulation has those of its instance")
+		}
+		return false, nil
+	})
+	if err != nil {
+		return false, err
+	}
+	var found hare.InvalidErrors
+	if len(d.inst.Cluster.Reservations) > 0 {
+		found.Add("/cluster/reservations", "not_supported", noReservations)
+	}
+	switch {
+	case hasNodes && hasCluster:
+		found.Add("/nodes", "not_allowed", `"nodes" and "cluster" are both given: give one of them`)
+	case hasTopology && hasCluster:
+		found.Add("/topology", "not_allowed", `"topology" is outside "cluster": give it inside the cluster`)
+	case beside != "" && hasCluster:
+		found.Add("/"+beside, "not_allowed", "%q is outside \"cluster\": give it inside the cluster", beside)
+	case form != "" && form != InstanceForm:
+		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
+	case !hasNodes && !hasCluster:
+		found.Add("", "missing_field", `"nodes" is missing: give a cluster, {"nodes": [{"name": "a", "gpus": `+
+			`{"V100": 4}}]}, or a whole instance`)
+	case hasNodes && seen == 0:
+		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
+	}
+	if hasNodes && !hasCluster && len(d.faults) == before {
+		found.CheckHardware("", &d.inst.Cluster)
+	}
+	if hasNodes && hasTopology {
+		found.CheckTopology("", &d.inst.Cluster, func(n int) int { return d.nodes[d.inst.Cluster.Nodes[n].Name] })
+	}
+	if hasNodes {
+		for _, f := range d.faults {
+			f.Detail = strings.Replace(f.Detail, "first at /cluster/nodes/", "first at /nodes/", 1)
+		}
+	}
+	return form != "" && !d.hasJobs, d.Report(before, found)
 }

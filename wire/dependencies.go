@@ -26,7 +26,7 @@ func afterField[T any](at func(*T) *[]hare.Predecessor) Field[T] {
 			}
 			return appendList(b, *at(v), func(b []byte, p hare.Predecessor) []byte {
 				if p.LagUs == 0 {
-					return appendString(b, p.Job)
+					return AppendString(b, p.Job)
 				}
 				return predecessorTable.Append(b, &p)
 			})
@@ -63,47 +63,8 @@ func appendCanonicalAfter(b []byte, after []hare.Predecessor) []byte {
 	}
 	sorted := utf16Sorted(after, func(p hare.Predecessor) string { return p.Job })
 	return appendList(append(b, `,"after":`...), sorted, func(b []byte, p hare.Predecessor) []byte {
-		b = appendString(append(b, `{"job":`...), p.Job)
+		b = AppendString(append(b, `{"job":`...), p.Job)
 		b = appendSet(b, `,"lag_us":`, p.LagUs)
 		return append(b, '}')
 	})
-}
-
-// readAfterWeights reads what a certificate moves of the weights of jobs to those for whose
-// ends they wait: an object by job, of objects by predecessor.
-func readAfterWeights(r *Reader, v *certificateDoc) error {
-	err := r.Object(nil, func(job string) (bool, error) {
-		return true, r.Object(nil, func(before string) (bool, error) {
-			w := hare.AfterWeight{Job: job, Before: before}
-			err := r.Integer(&w.Micro, 0, hare.MaxExact)
-			v.After = append(v.After, w)
-			return true, err
-		})
-	})
-	slices.SortFunc(v.After, func(a, b hare.AfterWeight) int {
-		return cmp.Or(strings.Compare(a.Job, b.Job), strings.Compare(a.Before, b.Before))
-	})
-	return err
-}
-
-// appendAfterWeights appends an object {job: {predecessor: weight}}; weights must be sorted.
-func appendAfterWeights(b []byte, weights []hare.AfterWeight) []byte {
-	for i, w := range weights {
-		switch {
-		case i == 0:
-			b = append(b, '{')
-		case w.Job != weights[i-1].Job:
-			b = append(b, `},`...)
-		default:
-			b = append(b, ',')
-		}
-		if i == 0 || w.Job != weights[i-1].Job {
-			b = append(appendString(b, w.Job), `:{`...)
-		}
-		b = appendInt(append(appendString(b, w.Before), ':'), w.Micro)
-	}
-	if len(weights) > 0 {
-		b = append(b, `}}`...)
-	}
-	return b
 }

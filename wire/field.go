@@ -1,10 +1,8 @@
 package wire
 
 import (
-	"bytes"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -17,7 +15,7 @@ func String[T any](name string, at func(*T) *string) Field[T] {
 		func(r *Reader, v *T) error { return r.String(at(v)) },
 		func(b []byte, v *T) []byte {
 			if s := *at(v); s != "" {
-				return appendString(b, s)
+				return AppendString(b, s)
 			}
 			return b
 		})
@@ -37,7 +35,7 @@ func Text[T any](name string, at func(*T) *[]byte) Field[T] {
 		},
 		func(b []byte, v *T) []byte {
 			if text := *at(v); len(text) > 0 {
-				return appendString(b, string(text))
+				return AppendString(b, string(text))
 			}
 			return b
 		})
@@ -127,16 +125,6 @@ func OptionalMicros[T any](name string, at func(*T) **int64, least int64) Field[
 		})
 }
 
-func microsSchema(least int64) Schema {
-	s := Schema{"type": "number", "format": "double"}
-	if least > 0 {
-		s["exclusiveMinimum"] = 0
-	} else {
-		s["minimum"] = 0
-	}
-	return s
-}
-
 // Object makes a field whose value is an object that has its own table; nil is left
 // out.
 func Object[T, U any](name string, at func(*T) **U, t *Table[U]) Field[T] {
@@ -211,7 +199,7 @@ func Strings[T any](name string, at func(*T) *[]string, most int, what string) F
 		},
 		func(b []byte, v *T) []byte {
 			if ss := *at(v); len(ss) > 0 {
-				return appendList(b, ss, appendString)
+				return appendList(b, ss, AppendString)
 			}
 			return b
 		})
@@ -229,7 +217,7 @@ func StringMap[T any](name string, at func(*T) *map[string]string, most int) Fie
 			m := *at(v)
 			return AppendMap(b, slices.Sorted(maps.Keys(m)),
 				func(key *string) string { return *key },
-				func(b []byte, key *string) []byte { return appendString(b, m[*key]) })
+				func(b []byte, key *string) []byte { return AppendString(b, m[*key]) })
 		})
 	return f.With("maxProperties", most)
 }
@@ -284,68 +272,4 @@ func (r *Reader) timeLimit(to *time.Duration, least int64) error {
 	}
 	*to = time.Duration(us) * time.Microsecond
 	return err
-}
-
-// Instance makes a field whose value is an instance/v1 document; nil is left out.
-func Instance[T any](name string, at func(*T) **hare.Instance) Field[T] {
-	return NewField(name, RefTo(instanceTable),
-		func(r *Reader, v *T) error { return r.instanceAt(string(r.d.StackPointer()), at(v)) },
-		func(b []byte, v *T) []byte {
-			if inst := *at(v); inst != nil {
-				return appendInstance(b, inst)
-			}
-			return b
-		})
-}
-
-// Result makes a field whose value is a result/v1 document; nil is left out, and so is a result
-// that is not Encodable.
-func Result[T any](name string, at func(*T) **hare.Result) Field[T] {
-	return NewField(name, RefTo(resultTable),
-		func(r *Reader, v *T) error { return r.resultAt(string(r.d.StackPointer()), at(v)) },
-		func(b []byte, v *T) []byte {
-			res := *at(v)
-			if res == nil {
-				return b
-			}
-			text := bytes.NewBuffer(b)
-			if err := EncodeResult(text, res); err != nil {
-				return b
-			}
-			return bytes.TrimRight(text.Bytes(), "\n")
-		})
-}
-
-// Cluster makes a field whose value is a cluster; nil is left out.
-func Cluster[T any](name string, at func(*T) **hare.Cluster) Field[T] {
-	return NewField(name, RefTo(clusterTable),
-		func(r *Reader, v *T) error {
-			d := newInstanceReader(r, strings.TrimSuffix(string(r.d.StackPointer()), "/cluster"))
-			*at(v) = &d.inst.Cluster
-			return d.cluster()
-		},
-		func(b []byte, v *T) []byte {
-			if c := *at(v); c != nil {
-				return AppendCluster(b, c)
-			}
-			return b
-		})
-}
-
-// AppendMap appends an object with one member for each item. It appends nothing
-// where items is empty.
-func AppendMap[T any](b []byte, items []T, name func(*T) string, value func([]byte, *T) []byte) []byte {
-	for i := range items {
-		if i == 0 {
-			b = append(b, '{')
-		} else {
-			b = append(b, ',')
-		}
-		b = append(appendString(b, name(&items[i])), ':')
-		b = value(b, &items[i])
-	}
-	if len(items) > 0 {
-		b = append(b, '}')
-	}
-	return b
 }

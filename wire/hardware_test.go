@@ -135,7 +135,7 @@ func TestHardwareOfAClusterAlone(t *testing.T) {
 		`{` + nodes + `,"bandwidth_gbps":{"row":1}}`:                     "/bandwidth_gbps/row: there is no level",
 		`{` + nodes + `,"bandwidth_gbps":{"any":0}}`:                     "/bandwidth_gbps/any: 0 must be between",
 		`{` + nodes + `,"gpu_types":{"A":{}}}`:                           `/gpu_types/A: "memory_gib" is missing`,
-		`{"cluster":{` + nodes + `},"gpu_types":{"A":{"memory_gib":1}}}`: `/gpu_types: "gpu_types" stands beside "cluster"`,
+		`{"cluster":{` + nodes + `},"gpu_types":{"A":{"memory_gib":1}}}`: `/gpu_types: "gpu_types" is outside "cluster"`,
 	} {
 		if _, err := wire.DecodeCluster(strings.NewReader(text), wire.Limits{}); err == nil ||
 			!strings.HasPrefix(err.Error(), want) {

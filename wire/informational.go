@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"math"
 	"strconv"
 	"time"
@@ -128,27 +127,4 @@ func (r *Reader) infoDecimal(to *int64, places int) error {
 		*to = n
 	}
 	return err
-}
-
-// appendFloat appends a finite number as package encoding/json does.
-func appendFloat(b []byte, f float64) []byte {
-	text, err := json.Marshal(f)
-	if err != nil {
-		return append(b, "null"...)
-	}
-	return append(b, text...)
-}
-
-// appendFloats appends an object of numbers; items are sorted by name.
-func appendFloats[T any](b []byte, items []T, of func(*T) (string, float64)) []byte {
-	b = append(b, '{')
-	for i := range items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		name, x := of(&items[i])
-		b = append(appendString(b, name), ':')
-		b = appendFloat(b, x)
-	}
-	return append(b, '}')
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"slices"
@@ -12,26 +13,12 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// These constants name the versions of the JSON documents.
-const (
-	InstanceForm    = "instance/v1"
-	ResultForm      = "result/v1"
-	CertificateForm = "certificate/v1"
-)
-
-// instanceDoc is an instance while it is read or written.
-type instanceDoc struct {
-	*hare.Instance
-	d    *instanceReader
-	form string
-}
-
 var instanceTable = NewTable("Instance",
 	"Instance is a cluster and the jobs to run on it. Times are decimal seconds, weights decimals, with at most six "+
 		"decimals each.",
 	NewField("hare", Schema{"type": "string", "enum": []string{InstanceForm}},
 		func(r *Reader, v *instanceDoc) error { return r.String(&v.form) },
-		func(b []byte, _ *instanceDoc) []byte { return appendString(b, InstanceForm) }).Needed().
+		func(b []byte, _ *instanceDoc) []byte { return AppendString(b, InstanceForm) }).Needed().
 		About("hare names the form."),
 	String("name", func(v *instanceDoc) *string { return &v.Name }).About("name is for people."),
 	String("objective", func(v *instanceDoc) *string { return &v.Objective }).Always().
@@ -42,14 +29,14 @@ var instanceTable = NewTable("Instance",
 		func(b []byte, v *instanceDoc) []byte { return AppendCluster(b, &v.Cluster) }).Needed(),
 	NewField("quota", ListOf(RefTo(quotaTable)),
 		func(r *Reader, v *instanceDoc) error { return readQuota(r, &v.Quota) },
-		func(b []byte, v *instanceDoc) []byte { return appendQuota(b, v.Quota) }).
+		func(b []byte, v *instanceDoc) []byte { return AppendQuota(b, v.Quota) }).
 		About("quota limits the GPUs that users hold together at any time."),
 	NewField("jobs", ListOf(RefTo(jobTable)),
 		func(r *Reader, v *instanceDoc) error {
 			v.d.hasJobs = true
 			return r.Array(func(int) error { return v.d.job() })
 		},
-		func(b []byte, v *instanceDoc) []byte { return appendJobs(b, v.Jobs) }).Needed().
+		func(b []byte, v *instanceDoc) []byte { return AppendJobs(b, v.Jobs) }).Needed().
 		About("jobs may be an empty array. Results list jobs in this order."),
 ).Check(func(v *instanceDoc, has Members, found *hare.InvalidErrors) {
 	if v.form != InstanceForm {
@@ -63,15 +50,6 @@ var instanceTable = NewTable("Instance",
 		found.Add("", "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
 	}
 })
-
-// jobDoc is a job while it is read or written.
-type jobDoc struct {
-	*hare.Job
-	d           *instanceReader
-	mix         bool
-	unknownSync bool
-	profile     profileDoc // the profile that is being written
-}
 
 var jobTable = NewTable("Job", "Job is rounds one after another, each of parallel tasks.",
 	String("id", func(v *jobDoc) *string { return &v.ID }).Needed().
@@ -192,42 +170,12 @@ func checkMix(j *hare.Job, given, mix bool, found *hare.InvalidErrors) {
 	switch {
 	case !given:
 	case j.Sync == hare.Relaxed && !mix:
-		found.Add("/mix", "not_allowed", "relaxed jobs always may mix types: leave mix out, or use sync gang")
+		found.Add("/mix", "not_allowed", "relaxed jobs may always mix types: leave mix out, or use sync gang")
 	case j.Sync == hare.Rigid && mix:
 		found.Add("/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
 	}
 	j.Mix = mix && j.Sync == hare.Gang
 }
-
-// profileDoc is a profile while it is read or written.
-type profileDoc struct {
-	*hare.Profile
-	d        *instanceReader
-	mayLearn bool // the profile may be empty, which means that the speed is to be learned
-	learned  bool // the profile is empty
-}
-
-var profileTable = NewTable("Profile", "Profile is the time of one task on one GPU type, in seconds.",
-	Micros("compute_s", func(v *profileDoc) *int64 { return &v.ComputeUs }, 1).Needed().
-		About("compute_s is more than 0.").Example(1.2),
-	syncField().Default(0).Example(0.1),
-	Micros("switch_s", func(v *profileDoc) *int64 { return &v.SwitchUs }, 0).
-		About("switch_s is the setup of a GPU for the job where the GPU did something else before.").Default(0),
-).Check(func(v *profileDoc, has Members, found *hare.InvalidErrors) {
-	if v.mayLearn && has.Has("switch_s") {
-		found.Add("/switch_s", "not_supported", "sessions do not know setups in this version: leave "+
-			"switch_s out")
-	}
-	switch v.learned = has.None(); {
-	case has.Has("compute_s") || v.mayLearn && v.learned:
-	case v.mayLearn:
-		found.Add("", "missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or `+
-			`{} where the speed is to be learned`, hare.Clip(v.Type))
-	default:
-		found.Add("", "missing_field", `"compute_s" is missing: the seconds of compute of one task on %s`,
-			hare.Clip(v.Type))
-	}
-})
 
 // DecodeInstance reads an instance/v1 document, which is one JSON object, or NDJSON
 // that has everything except the jobs on the first line and then one job on each
@@ -250,7 +198,7 @@ func DecodeInstance(r io.Reader, lim Limits) (*hare.Instance, error) {
 	return d.inst, nil
 }
 
-// DecodeInstanceValue reads an instance that stands at pointer in a larger
+// DecodeInstanceValue reads an instance at pointer in a larger
 // document.
 func DecodeInstanceValue(text jsontext.Value, pointer string) (*hare.Instance, error) {
 	inst, err := DecodeInstance(strings.NewReader(string(text)), Limits{MaxBytes: int64(len(text)) + 1})
@@ -263,33 +211,8 @@ func DecodeInstanceValue(text jsontext.Value, pointer string) (*hare.Instance, e
 	return inst, err
 }
 
-type instanceReader struct {
-	*Reader
-	root     string // pointer of the instance within its document
-	inst     *hare.Instance
-	ids      map[string]int // job id to index
-	nodes    map[string]int // node name to index in the document
-	gpus     int64
-	full     bool // the document has more than MaxGPUs, and the fault has been recorded
-	hasJobs  bool
-	bySpread bool // some time goes by the spread of a round
-	// mayBeEmpty allows a cluster without nodes.
-	mayBeEmpty bool
-	// These fields hold what is being read, so that reading a job allocates
-	// nothing.
-	jobDoc     jobDoc
-	profileDoc profileDoc
-	one        hare.Job
-	scratch    []hare.Profile
-}
-
-func newInstanceReader(rd *Reader, root string) *instanceReader {
-	return &instanceReader{Reader: rd, root: root, inst: &hare.Instance{}, ids: map[string]int{},
-		nodes: map[string]int{}}
-}
-
 func (d *instanceReader) instance() error {
-	d.hasJobs = !d.Is('{') // a value that is no object cannot be followed by lines of jobs
+	d.hasJobs = !d.Is('{') // a value that is not an object cannot be followed by lines of jobs
 	d.inst.Objective = hare.ObjectiveWeightedJCT
 	return instanceTable.Read(d.Reader, &instanceDoc{Instance: d.inst, d: d})
 }
@@ -340,16 +263,6 @@ func (d *instanceReader) job() error {
 	return err
 }
 
-// unique records a fault where another job has the same id.
-func (d *instanceReader) unique(id string, found *hare.InvalidErrors) {
-	if first, twice := d.ids[id]; twice && id != "" {
-		found.Add("/id", "duplicate_id", "id %q stands twice, first at %s/jobs/%d: ids must differ", hare.Clip(id),
-			d.root, first)
-		return
-	}
-	d.ids[id] = len(d.inst.Jobs)
-}
-
 // sums checks what concerns all jobs together, and brings a valid instance into its form.
 func (d *instanceReader) sums() error {
 	var found hare.InvalidErrors
@@ -363,36 +276,130 @@ func (d *instanceReader) sums() error {
 	return d.Report(len(d.faults), found)
 }
 
-func (r *Reader) sync(to *hare.Sync, unknown *bool) error {
-	*unknown = true
-	text := ""
-	if !r.Is('"') {
-		return r.String(&text)
+// EncodeInstance writes the instance/v1 form of an instance, with one node and one
+// job on each line.
+func EncodeInstance(w io.Writer, inst *hare.Instance) error {
+	b := bufio.NewWriter(w)
+	doc := &instanceDoc{Instance: inst}
+	line := instanceTable.appendFields(nil, doc, "hare", "name", "objective")
+	line = append(line, ",\n \"cluster\":{\"nodes\":["...)
+	node := nodeDoc{}
+	for i := range inst.Cluster.Nodes {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		line = append(line, "\n  "...)
+		node.Node = inst.Cluster.Nodes[i]
+		line = nodeTable.Append(line, &node)
 	}
-	if err := r.String(&text); err != nil {
+	line = append(line, ']')
+	if len(inst.Cluster.Reservations) > 0 {
+		line = appendReservations(append(line, ",\n  \"reservations\":"...), inst.Cluster.Reservations)
+	}
+	if len(inst.Cluster.Topology) > 0 {
+		line = appendList(append(line, ",\n  \"topology\":"...), inst.Cluster.Topology, AppendString)
+	}
+	if len(inst.Cluster.Bandwidths) > 0 {
+		line = appendBandwidths(append(line, ",\n  \"bandwidth_gbps\":"...), inst.Cluster.Bandwidths)
+	}
+	if len(inst.Cluster.GPUTypes) > 0 {
+		line = appendGPUTypes(append(line, ",\n  \"gpu_types\":"...), inst.Cluster.GPUTypes)
+	}
+	line = append(line, '}')
+	if len(inst.Quota) > 0 {
+		line = AppendQuota(append(line, ",\n \"quota\":"...), inst.Quota)
+	}
+	line = append(line, ",\n \"jobs\":["...)
+	job := jobDoc{}
+	for i := range inst.Jobs {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		line = append(line, "\n  "...)
+		job.Job = &inst.Jobs[i]
+		line = jobTable.Append(line, &job)
+		if _, err := b.Write(line); err != nil {
+			return err
+		}
+		line = line[:0]
+	}
+	line = append(line, "]}\n"...)
+	if _, err := b.Write(line); err != nil {
 		return err
 	}
-	for _, s := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
-		if text == s.String() {
-			*to, *unknown = s, false
-			return nil
-		}
-	}
-	return r.Fault("unknown_value", "sync %q: must be relaxed, gang or rigid", hare.Clip(text))
+	return b.Flush()
 }
 
-// profiles reads the times of a task on each GPU type.
-func (d *instanceReader) profiles(to *[]hare.Profile) error {
-	d.scratch = d.scratch[:0]
-	err := d.Object(nil, func(kind string) (bool, error) {
-		// The table overwrites the profile, or a fault is recorded.
-		d.scratch = append(d.scratch, hare.Profile{Type: kind, ComputeUs: 1})
-		d.profileDoc = profileDoc{Profile: &d.scratch[len(d.scratch)-1], d: d}
-		return true, profileTable.Read(d.Reader, &d.profileDoc)
-	})
-	if len(d.scratch) > 0 {
-		*to = slices.Clone(d.scratch)
-		slices.SortFunc(*to, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })
+func AppendJobs(b []byte, jobs []hare.Job) []byte {
+	var doc jobDoc
+	b = append(b, '[')
+	for i := range jobs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		doc.Job = &jobs[i]
+		b = jobTable.Append(b, &doc)
+	}
+	return append(b, ']')
+}
+
+func appendSync(b []byte, s hare.Sync) []byte {
+	if s == hare.Relaxed {
+		return b
+	}
+	return AppendString(b, s.String())
+}
+
+func appendMix(b []byte, mix bool) []byte {
+	if !mix {
+		return b
+	}
+	return append(b, "true"...)
+}
+
+// AppendInstance appends the instance/v1 form of an instance on one line.
+func AppendInstance(b []byte, inst *hare.Instance) []byte {
+	return instanceTable.Append(b, &instanceDoc{Instance: inst})
+}
+
+// instanceAt reads an instance at pointer in the document.
+func (r *Reader) instanceAt(pointer string, to **hare.Instance) error {
+	d := newInstanceReader(r, pointer)
+	*to = d.inst
+	err := d.instance()
+	if err == nil && !d.hasJobs {
+		err = d.noJobs()
+	}
+	if err == nil {
+		err = d.sums()
 	}
 	return err
+}
+
+// Instance makes a field whose value is an instance/v1 document; nil is left out.
+func Instance[T any](name string, at func(*T) **hare.Instance) Field[T] {
+	return NewField(name, RefTo(instanceTable),
+		func(r *Reader, v *T) error { return r.instanceAt(string(r.d.StackPointer()), at(v)) },
+		func(b []byte, v *T) []byte {
+			if inst := *at(v); inst != nil {
+				return AppendInstance(b, inst)
+			}
+			return b
+		})
+}
+
+// Cluster makes a field whose value is a cluster; nil is left out.
+func Cluster[T any](name string, at func(*T) **hare.Cluster) Field[T] {
+	return NewField(name, RefTo(clusterTable),
+		func(r *Reader, v *T) error {
+			d := newInstanceReader(r, strings.TrimSuffix(string(r.d.StackPointer()), "/cluster"))
+			*at(v) = &d.inst.Cluster
+			return d.cluster()
+		},
+		func(b []byte, v *T) []byte {
+			if c := *at(v); c != nil {
+				return AppendCluster(b, c)
+			}
+			return b
+		})
 }

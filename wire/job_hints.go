@@ -76,5 +76,5 @@ func readClass(r *Reader, j *hare.Job) error {
 
 func appendClass(b []byte, class []hare.ClassLabel) []byte {
 	return AppendMap(b, class, func(l *hare.ClassLabel) string { return l.Name },
-		func(b []byte, l *hare.ClassLabel) []byte { return appendString(b, l.Value) })
+		func(b []byte, l *hare.ClassLabel) []byte { return AppendString(b, l.Value) })
 }

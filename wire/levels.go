@@ -38,7 +38,7 @@ func withinField[T any](at func(*T) *hare.Job) Field[T] {
 			if at(v).Within == "" {
 				return b
 			}
-			return appendString(b, at(v).Within)
+			return AppendString(b, at(v).Within)
 		})
 }
 

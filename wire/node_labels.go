@@ -26,7 +26,7 @@ func readLabels(r *Reader, to *[]hare.Label) error {
 
 func appendLabels(b []byte, labels []hare.Label) []byte {
 	return AppendMap(b, labels, func(l *hare.Label) string { return l.Name },
-		func(b []byte, l *hare.Label) []byte { return appendString(b, l.Value) })
+		func(b []byte, l *hare.Label) []byte { return AppendString(b, l.Value) })
 }
 
 // selectorField makes a field that chooses nodes by labels: an object of a label and the
@@ -75,9 +75,9 @@ func appendSelector(b []byte, selector []hare.LabelValues) []byte {
 	return AppendMap(b, selector, func(lv *hare.LabelValues) string { return lv.Label },
 		func(b []byte, lv *hare.LabelValues) []byte {
 			if len(lv.Values) == 1 {
-				return appendString(b, lv.Values[0])
+				return AppendString(b, lv.Values[0])
 			}
-			return appendList(b, lv.Values, appendString)
+			return appendList(b, lv.Values, AppendString)
 		})
 }
 
@@ -92,7 +92,7 @@ func appendCanonicalSelector(b []byte, selector []hare.LabelValues) []byte {
 	return AppendMap(b, utf16Sorted(selector, func(lv hare.LabelValues) string { return lv.Label }),
 		func(lv *hare.LabelValues) string { return lv.Label },
 		func(b []byte, lv *hare.LabelValues) []byte {
-			return appendList(b, utf16Sorted(lv.Values, func(s string) string { return s }), appendString)
+			return appendList(b, utf16Sorted(lv.Values, func(s string) string { return s }), AppendString)
 		})
 }
 
@@ -130,7 +130,7 @@ func appendPlacement(b []byte, j *hare.Job) []byte {
 		b = appendSelector(append(b, `,"exclude":`...), j.Exclude)
 	}
 	if j.Within != "" {
-		b = appendString(append(b, `,"within":`...), j.Within)
+		b = AppendString(append(b, `,"within":`...), j.Within)
 	}
 	return b
 }

@@ -25,7 +25,7 @@ func poolKind(name string, resource hare.PoolResource) Field[poolDoc] {
 			if v.Resource != resource {
 				return b
 			}
-			return appendString(b, v.Type)
+			return AppendString(b, v.Type)
 		})
 }
 
@@ -100,7 +100,7 @@ func readPoolSizes(r *Reader, v *poolDoc) error {
 			if err := r.Skip(); err != nil {
 				return true, err
 			}
-			return true, r.Fault("bad_size", "%q is no number of GPUs held together: give 1 to %d", hare.Clip(gpus),
+			return true, r.Fault("bad_size", "%q is not a number of GPUs held together: give 1 to %d", hare.Clip(gpus),
 				hare.MaxGPUs)
 		}
 		p := hare.PoolSize{GPUs: n}

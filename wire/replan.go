@@ -96,7 +96,7 @@ var replanTable = NewTable("Replan",
 		}, func(b []byte, v *replanDoc) []byte {
 			return AppendMap(b, v.Renamed,
 				func(x *hare.RenamedGPU) string { return x.Rest },
-				func(b []byte, x *hare.RenamedGPU) []byte { return appendString(b, x.Whole) })
+				func(b []byte, x *hare.RenamedGPU) []byte { return AppendString(b, x.Whole) })
 		}).
 			About("gpus are those of nodes that instance splits, with their names in the whole."),
 			func(s *hare.StatedReplan) *bool { return &s.Renamed }),
@@ -108,7 +108,7 @@ var replanTable = NewTable("Replan",
 			if v.Rest == nil || v.of.Options.Detail == "none" {
 				return b
 			}
-			return appendInstance(b, v.Rest)
+			return AppendInstance(b, v.Rest)
 		}),
 		NewField("schedule", RefTo(scheduleTable), func(r *Reader, v *replanDoc) error {
 			s := &resultReader{Reader: r, root: v.d.root + "/replan", res: &hare.Result{}}
@@ -224,7 +224,7 @@ var placeTable = NewTable("JobPlace", "JobPlace is what of a job is planned, fro
 			x.Types = append(x.Types, kind)
 			return err
 		})
-	}, func(b []byte, x *hare.JobPlace) []byte { return appendList(b, x.Types, appendString) }).Needed(),
+	}, func(b []byte, x *hare.JobPlace) []byte { return appendList(b, x.Types, AppendString) }).Needed(),
 	infoMicros("start_s", func(x *hare.JobPlace) *int64 { return &x.StartUs }).Needed(),
 	infoMicros("end_s", func(x *hare.JobPlace) *int64 { return &x.EndUs }).Needed(),
 ).Open()

@@ -87,27 +87,17 @@ func EncodeRequest(w io.Writer, req *Request) error {
 	return err
 }
 
-// instanceAt reads an instance that stands at pointer in the document.
-func (r *Reader) instanceAt(pointer string, to **hare.Instance) error {
-	d := newInstanceReader(r, pointer)
-	*to = d.inst
-	err := d.instance()
-	if err == nil && !d.hasJobs {
-		err = d.noJobs()
-	}
-	if err == nil {
-		err = d.sums()
-	}
-	return err
+// Forms returns the forms of results and of the requests to solve, bound and
+// verify, without the forms to which these refer.
+func Forms() []Form {
+	return []Form{resultTable, solveForm, boundForm, verifyForm, sessionTable, recordTable, sessionPlanTable, answerTable}
 }
 
-// resultAt reads a result that stands at pointer in the document.
-func (r *Reader) resultAt(pointer string, to **hare.Result) error {
-	d := &resultReader{Reader: r, root: pointer, res: &hare.Result{}}
-	*to = d.res
-	err := d.result()
-	if err == nil {
-		err = d.indices()
-	}
-	return err
-}
+// These forms are those to which requests of other packages refer.
+var (
+	InstanceDocument Form = instanceTable
+	JobDocument      Form = jobTable
+	NodeDocument     Form = nodeTable
+	QuotaDocument    Form = quotaTable
+	OptionsDocument  Form = optionsTable
+)

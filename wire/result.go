@@ -1,8 +1,14 @@
 package wire
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,17 +22,12 @@ type resultDoc struct {
 	form string
 }
 
-var (
-	numberSchema   = Schema{"type": "number", "format": "double"}
-	nullableNumber = Schema{"type": []string{"number", "null"}, "format": "double"}
-)
-
 // resultTable is the table of results. The order of its rows is that of the
 // specification; encodeHead defines the order in which the fields are written.
 var resultTable = NewTable("Result", "Result is the answer to a solve. Later versions may add fields.",
 	NewField("hare", Schema{"type": "string", "enum": []string{ResultForm}},
 		func(r *Reader, v *resultDoc) error { return r.String(&v.form) },
-		func(b []byte, _ *resultDoc) []byte { return appendString(b, ResultForm) }).Needed().
+		func(b []byte, _ *resultDoc) []byte { return AppendString(b, ResultForm) }).Needed().
 		About("hare names the form."),
 	String("instance_sha256", func(v *resultDoc) *string { return &v.InstanceSHA256 }).
 		Reading(func(r *Reader, v *resultDoc) error { return r.sha256(&v.InstanceSHA256) }).Needed().MayLack().
@@ -299,23 +300,177 @@ func appendAmountOrNull(b []byte, a *hare.Amount) []byte {
 	return append(b, a.String()...)
 }
 
-func appendObjects[T any](b []byte, xs []T, t *Table[T]) []byte {
-	b = append(b, '[')
-	for i := range xs {
-		if i > 0 {
-			b = append(b, ',')
+// DecodeResult decodes a result/v1 document, as one object or as NDJSON with one
+// lane a line. Schedule and certificate are decoded strictly; unknown fields of the
+// result are skipped. DecodeResult takes O(size), uses no reflection, and holds
+// little more than the result in memory.
+func DecodeResult(r io.Reader, lim Limits) (*hare.Result, error) {
+	rd := NewReader(r, lim)
+	d := &resultReader{Reader: rd, res: &hare.Result{}}
+	err := d.result()
+	if s := d.res.Schedule; s != nil {
+		for err == nil && rd.Is('{') {
+			rd.prefix = "/schedule/lanes/" + strconv.Itoa(len(s.Lanes))
+			err = d.lane()
 		}
-		b = t.Append(b, &xs[i])
+		rd.prefix = ""
+		if err == nil {
+			err = d.indices()
+		}
 	}
-	return append(b, ']')
+	rd.prefix = ""
+	if err := rd.Finish(err); err != nil {
+		return nil, err
+	}
+	return d.res, nil
 }
 
-// notNull returns a parser that skips null and passes other values to read.
-func notNull[T any](read func(r *Reader, v *T) error) func(r *Reader, v *T) error {
-	return func(r *Reader, v *T) error {
-		if r.Is('n') {
-			return r.Skip()
-		}
-		return read(r, v)
+// DecodeCertificate decodes a certificate/v1 document.
+func DecodeCertificate(r io.Reader, lim Limits) (*hare.Certificate, error) {
+	rd := NewReader(r, lim)
+	d := &resultReader{Reader: rd, res: &hare.Result{}}
+	if err := rd.Finish(d.certificate()); err != nil {
+		return nil, err
 	}
+	return d.res.Certificate, nil
+}
+
+// EncodeResult writes the result/v1 form of a result as one object, with one lane
+// on each line. Options.Detail selects how much of the schedule is written.
+func EncodeResult(w io.Writer, r *hare.Result) error {
+	b := bufio.NewWriter(w)
+	if err := encodeHead(b, r); err != nil {
+		return err
+	}
+	if writesLanes(r) {
+		line := appendList([]byte(",\n \"schedule\":{\"jobs\":"), r.Schedule.Jobs, AppendString)
+		line = append(line, ",\"lanes\":["...)
+		for i := range r.Schedule.Lanes {
+			if i > 0 {
+				line = append(line, ',')
+			}
+			line = AppendLane(append(line, "\n  "...), &r.Schedule.Lanes[i])
+			if _, err := b.Write(line); err != nil {
+				return err
+			}
+			line = line[:0]
+		}
+		b.Write(append(line, "]}"...)) // Flush returns the error
+	}
+	b.WriteString("}\n")
+	return b.Flush()
+}
+
+// EncodeResultLines writes everything except the lanes on the first line, and then
+// one lane on each line.
+func EncodeResultLines(w io.Writer, r *hare.Result) error {
+	b := bufio.NewWriter(w)
+	if err := encodeHead(b, r); err != nil {
+		return err
+	}
+	if !writesLanes(r) {
+		b.WriteString("}\n")
+		return b.Flush()
+	}
+	line := appendList([]byte(`,"schedule":{"jobs":`), r.Schedule.Jobs, AppendString)
+	b.Write(append(line, ",\"lanes\":[]}}\n"...))
+	for i := range r.Schedule.Lanes {
+		if _, err := b.Write(append(AppendLane(nil, &r.Schedule.Lanes[i]), '\n')); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+// writesLanes reports whether the document of a result has the lanes of its schedule.
+func writesLanes(r *hare.Result) bool {
+	return r.Schedule != nil && r.Options.Detail != "none" && r.Options.Detail != "jobs"
+}
+
+// These lists hold the fields before the schedule in the order in which they are
+// written.
+var (
+	headFields = []string{
+		"hare", "instance_sha256", "version", "seed", "status", "termination", "reproducible", "degraded", "estimated",
+		"objective", "value", "bound", "constant", "gap", "reasons", "options", "engine", "metrics", "gap_report", "timing",
+	}
+	partFields = []string{"jobs", "certificate", "replan", "tasks"}
+)
+
+// Encodable returns an error for a result that cannot be encoded, because its options ask for
+// more tasks than a document lists.
+func Encodable(r *hare.Result) error {
+	if r.Options.Detail != "tasks" || r.Schedule == nil {
+		return nil
+	}
+	tasks := int64(len(r.TaskList))
+	if r.Metrics != nil {
+		tasks = max(tasks, r.Metrics.Tasks)
+	}
+	if tasks > hare.MaxTaskObjects {
+		return &hare.InvalidError{Pointer: "/options/detail", Code: "too_many_tasks",
+			Detail: fmt.Sprintf("detail tasks lists up to %d tasks, this schedule has %d: use lanes",
+				hare.MaxTaskObjects, tasks)}
+	}
+	return nil
+}
+
+// encodeHead writes the object up to the schedule on one line.
+func encodeHead(b *bufio.Writer, r *hare.Result) error {
+	if err := Encodable(r); err != nil {
+		return err
+	}
+	doc := &resultDoc{Result: r}
+	var head bytes.Buffer
+	json.HTMLEscape(&head, resultTable.appendFields(nil, doc, headFields...)) // HTML pages may show texts of a result
+	line := head.Bytes()
+	if parts := resultTable.appendFields(nil, doc, partFields...); len(parts) > 1 {
+		parts[0] = ','
+		line = append(line, parts...)
+	}
+	_, err := b.Write(line)
+	return err
+}
+
+// resultAt reads a result at pointer in the document.
+func (r *Reader) resultAt(pointer string, to **hare.Result) error {
+	d := &resultReader{Reader: r, root: pointer, res: &hare.Result{}}
+	*to = d.res
+	err := d.result()
+	if err == nil {
+		err = d.indices()
+	}
+	return err
+}
+
+// Result makes a field whose value is a result/v1 document; nil is left out, and so is a result
+// that is not Encodable.
+func Result[T any](name string, at func(*T) **hare.Result) Field[T] {
+	return NewField(name, RefTo(resultTable),
+		func(r *Reader, v *T) error { return r.resultAt(string(r.d.StackPointer()), at(v)) },
+		func(b []byte, v *T) []byte {
+			res := *at(v)
+			if res == nil {
+				return b
+			}
+			text := bytes.NewBuffer(b)
+			if err := EncodeResult(text, res); err != nil {
+				return b
+			}
+			return bytes.TrimRight(text.Bytes(), "\n")
+		})
+}
+
+// GapJSON returns the gap of a result in JSON: null without a useful bound.
+func GapJSON(r *hare.Result) json.RawMessage {
+	g, ok := r.Gap()
+	if !ok {
+		return json.RawMessage("null")
+	}
+	text := g.FloatString(6) // exact: it is a multiple of 1e-6
+	return json.RawMessage(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
+}
+
+func (d *resultReader) result() error {
+	return resultTable.Read(d.Reader, &resultDoc{Result: d.res, d: d})
 }

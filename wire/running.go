@@ -52,9 +52,9 @@ func appendUsers(b []byte, users []string) []byte {
 	case 0:
 		return b
 	case 1:
-		return appendString(b, users[0])
+		return AppendString(b, users[0])
 	}
-	return appendList(b, users, appendString)
+	return appendList(b, users, AppendString)
 }
 
 // reservationDoc is a reservation while it is read or written.
@@ -142,7 +142,7 @@ func readQuota(r *Reader, to *[]hare.Quota) error {
 	})
 }
 
-func appendQuota(b []byte, quota []hare.Quota) []byte {
+func AppendQuota(b []byte, quota []hare.Quota) []byte {
 	if len(quota) == 0 {
 		return b
 	}
@@ -154,7 +154,7 @@ func appendCanonicalNames(b []byte, key string, names []string) []byte {
 	if len(names) == 0 {
 		return b
 	}
-	return appendList(append(b, key...), utf16Sorted(names, func(s string) string { return s }), appendString)
+	return appendList(append(b, key...), utf16Sorted(names, func(s string) string { return s }), AppendString)
 }
 
 // appendCanonicalReservations appends the reservations of a cluster in the canonical form.
@@ -184,7 +184,7 @@ func appendCanonicalQuota(b []byte, quota []hare.Quota) []byte {
 	return appendList(append(b, `,"quota":`...), quota, func(b []byte, v hare.Quota) []byte {
 		b = appendInt(append(b, `{"gpus":`...), v.GPUs)
 		b = appendCanonicalNames(b, `,"types":`, v.Types)
-		b = appendString(append(b, `,"user":`...), v.User)
+		b = AppendString(append(b, `,"user":`...), v.User)
 		return append(b, '}')
 	})
 }
@@ -199,7 +199,7 @@ func appendCanonicalProgress(b []byte, p *hare.Progress) []byte {
 	begin := len(b)
 	b = appendSet(b, `,"elapsed_us":`, p.ElapsedUs)
 	if len(p.GPUs) > 0 {
-		b = appendList(append(b, `,"gpus":`...), p.GPUs, appendString)
+		b = appendList(append(b, `,"gpus":`...), p.GPUs, AppendString)
 	}
 	b = appendSet(b, `,"rounds_done":`, p.RoundsDone)
 	b = appendSet(b, `,"shape":`, int64(p.Shape))

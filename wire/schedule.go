@@ -25,7 +25,7 @@ var scheduleTable = NewTable("Schedule", "Schedule gives every task a GPU and a 
 				v.Jobs = append(v.Jobs, id)
 				return err
 			})
-		}, func(b []byte, v *scheduleDoc) []byte { return appendList(b, v.Jobs, appendString) }).
+		}, func(b []byte, v *scheduleDoc) []byte { return appendList(b, v.Jobs, AppendString) }).
 		Required("give the ids that lanes index").About("jobs are the ids that lanes refer to by position."),
 	NewField("lanes", ListOf(RefTo(laneTable)),
 		func(r *Reader, v *scheduleDoc) error { return r.Array(func(int) error { return v.d.lane() }) },
@@ -94,7 +94,7 @@ func (d *resultReader) lane() error {
 	return err
 }
 
-func appendLane(b []byte, l *hare.Lane) []byte { return laneTable.Append(b, l) }
+func AppendLane(b []byte, l *hare.Lane) []byte { return laneTable.Append(b, l) }
 
 // checkColumns reports columns that lack entries.
 func checkColumns(l *hare.Lane, found *hare.InvalidErrors) {

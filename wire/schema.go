@@ -39,58 +39,6 @@ type fieldForm struct {
 	more   []any // pairs of a key and a value
 }
 
-// About sets the description of the field in the specification. A field whose
-// schema is a reference does not show a description; the form to which it refers
-// has one.
-func (f Field[T]) About(text string) Field[T] {
-	f.form.about = text
-	return f
-}
-
-// With sets a keyword of JSON Schema; a nil value removes the keyword.
-func (f Field[T]) With(key string, value any) Field[T] {
-	f.form.more = append(f.form.more[:len(f.form.more):len(f.form.more)], key, value)
-	return f
-}
-
-// Default states the value that a field has where it is left out.
-func (f Field[T]) Default(value any) Field[T] { return f.With("default", value) }
-
-// Example gives an example of a value.
-func (f Field[T]) Example(value any) Field[T] { return f.With("examples", []any{value}) }
-
-// Name returns the name of the document in the specification.
-func (t *Table[T]) Name() string { return t.name }
-
-// About returns the description of the document.
-func (t *Table[T]) About() string { return t.about }
-
-// Names returns the names of the fields in order.
-func (t *Table[T]) Names() []string { return t.names }
-
-// Schema returns the component of the document in the specification.
-func (t *Table[T]) Schema() map[string]any {
-	properties, required := map[string]any{}, []any{}
-	for i := range t.fields {
-		f := &t.fields[i]
-		if f.hidden {
-			continue
-		}
-		properties[f.name] = f.form.property()
-		if f.needed {
-			required = append(required, f.name)
-		}
-	}
-	s := map[string]any{"type": "object", "description": t.about, "properties": properties}
-	if len(required) > 0 {
-		s["required"] = required
-	}
-	if !t.open && !t.growing {
-		s["additionalProperties"] = false
-	}
-	return s
-}
-
 func (f *fieldForm) property() map[string]any {
 	s := plainSchema(f.schema).(map[string]any)
 	if s[Reference] != nil {
@@ -122,34 +70,21 @@ func plainSchema(v any) any {
 	case Form:
 		return "#/components/schemas/" + v.Name()
 	case []string:
-		out := make([]any, len(v))
-		for i, x := range v {
-			out[i] = x
-		}
-		return out
+		return plainSchemas(v)
 	case []any:
-		out := make([]any, len(v))
-		for i, x := range v {
-			out[i] = plainSchema(x)
-		}
-		return out
+		return plainSchemas(v)
 	case []Schema:
-		out := make([]any, len(v))
-		for i, x := range v {
-			out[i] = plainSchema(x)
-		}
-		return out
+		return plainSchemas(v)
 	}
 	return v
 }
 
-// Parts returns the forms to which the fields refer.
-func (t *Table[T]) Parts() []Form {
-	var parts []Form
-	for i := range t.fields {
-		parts = append(parts, formsIn(t.fields[i].form.schema)...)
+func plainSchemas[T any](vs []T) []any {
+	out := make([]any, len(vs))
+	for i, v := range vs {
+		out[i] = plainSchema(v)
 	}
-	return parts
+	return out
 }
 
 func formsIn(v any) []Form {
@@ -172,17 +107,19 @@ func formsIn(v any) []Form {
 	return nil
 }
 
-// Forms returns the forms of results and of the requests to solve, bound and
-// verify, without the forms to which these refer.
-func Forms() []Form {
-	return []Form{resultTable, solveForm, boundForm, verifyForm, sessionTable, recordTable, sessionPlanTable, answerTable}
-}
-
-// These forms are those to which requests of other packages refer.
 var (
-	InstanceDocument Form = instanceTable
-	JobDocument      Form = jobTable
-	NodeDocument     Form = nodeTable
-	QuotaDocument    Form = quotaTable
-	OptionsDocument  Form = optionsTable
+	numberSchema   = Schema{"type": "number", "format": "double"}
+	nullableNumber = Schema{"type": []string{"number", "null"}, "format": "double"}
 )
+
+var integers = ListOf(Schema{"type": "integer", "format": "int64"})
+
+func microsSchema(least int64) Schema {
+	s := Schema{"type": "number", "format": "double"}
+	if least > 0 {
+		s["exclusiveMinimum"] = 0
+	} else {
+		s["minimum"] = 0
+	}
+	return s
+}

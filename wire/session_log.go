@@ -2,6 +2,8 @@ package wire
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,7 +35,7 @@ type logHeaderDoc struct {
 var logHeaderTable = NewTable("LogHeader", "LogHeader is the first line of the log of a session.",
 	NewField("hare", Schema{"type": "string", "enum": []string{LogForm}},
 		func(r *Reader, v *logHeaderDoc) error { return r.String(&v.form) },
-		func(b []byte, _ *logHeaderDoc) []byte { return appendString(b, LogForm) }),
+		func(b []byte, _ *logHeaderDoc) []byte { return AppendString(b, LogForm) }),
 	String("policy", func(v *logHeaderDoc) *string { return &v.Policy }).Always().Default("rolling"),
 	NewField("parameters", Schema{"type": "object", "additionalProperties": Schema{}},
 		func(r *Reader, v *logHeaderDoc) error { return r.Verbatim('{', &v.Parameters) },
@@ -139,5 +141,79 @@ func (r *Reader) Verbatim(kind jsontext.Kind, to *[]byte) error {
 		return r.Fault(CodeMalformed, "%v", err)
 	}
 	*to = v
+	return nil
+}
+
+// MaxPlanBytes limits the length of a plan in a log.
+const MaxPlanBytes = 4 << 20
+
+// Record is one line of the log of a session: an accepted event and the decisions
+// that answered it.
+type Record struct {
+	Event hare.Event
+	// Plan is the plan that the policy took just before the event, a JSON object on one
+	// line for which CheckPlan returns nil, byte for byte as the policy was given it; nil
+	// where the policy took none.
+	Plan      []byte
+	Decisions []hare.Decision
+}
+
+// AppendRecord appends the JSON form of a record, without a newline.
+func AppendRecord(b []byte, r Record) []byte {
+	b = AppendEvent(append(b, `{"event":`...), r.Event)
+	if len(r.Plan) > 0 {
+		b = append(append(b, `,"plan":`...), r.Plan...)
+	}
+	b = AppendDecisions(append(b, `,"decisions":`...), r.Decisions)
+	return append(b, '}')
+}
+
+// CheckPlan says why a plan cannot stand in a log; nil where it can.
+func CheckPlan(plan []byte) error {
+	switch {
+	case len(plan) > MaxPlanBytes:
+		return fmt.Errorf("the plan has %d bytes: at most %d are allowed", len(plan), MaxPlanBytes)
+	case len(plan) == 0 || plan[0] != '{' || plan[len(plan)-1] != '}' ||
+		!jsontext.Value(plan).IsValid(jsontext.AllowDuplicateNames(true)):
+		return errors.New("the plan is not a JSON object")
+	case bytes.ContainsAny(plan, "\n\r"):
+		return errors.New("the plan is not on one line")
+	}
+	return nil
+}
+
+// DecodeRecord strictly decodes one line of a log.
+func DecodeRecord(line []byte) (Record, error) {
+	var r Record
+	if err := recordTable.Decode(newLineReader(line), &r); err != nil {
+		return Record{}, err
+	}
+	return r, nil
+}
+
+var recordTable = NewTable("Record", "Record is a line of a session's log after the first line.",
+	NewField("event", RefTo(eventTable), func(r *Reader, v *Record) error {
+		return eventTable.Read(r, &eventDoc{Event: &v.Event, timed: true})
+	}, nil).Required(""),
+	NewField("plan", Schema{"type": "object", "additionalProperties": Schema{}}, readPlan, nil).
+		About("plan is the plan that the policy began to follow just before the event, in a form of the policy's own. "+
+			"It is left out where there was no new plan."),
+	Objects("decisions", func(v *Record) *[]hare.Decision { return &v.Decisions }, decisionTable).
+		Required(decisionsRemedy),
+).Growing()
+
+// readPlan reads a plan and keeps the bytes as they are written.
+func readPlan(r *Reader, v *Record) error {
+	if ok, err := r.Want('{'); !ok {
+		return err
+	}
+	plan, err := r.d.ReadValue()
+	if err != nil {
+		return r.broken(err)
+	}
+	if err := CheckPlan(plan); err != nil {
+		return r.Fault(CodeMalformed, "%v", err)
+	}
+	v.Plan = bytes.Clone(plan)
 	return nil
 }

@@ -53,7 +53,7 @@ var sessionPlanTable = NewTable("SessionPlan",
 			if v.Fallback == "" {
 				return append(b, "null"...)
 			}
-			return appendString(b, v.Fallback)
+			return AppendString(b, v.Fallback)
 		}).Required("").
 		About("fallback is the policy that decides because there is no plan, or because the plan is too old; null where "+
 			"the plan is followed."),
@@ -93,7 +93,7 @@ var sessionPlanJobTable = NewTable("SessionPlanJob", "SessionPlanJob is what the
 			if len(v.Types) == 0 {
 				return b
 			}
-			return appendList(b, v.Types, appendString)
+			return appendList(b, v.Types, AppendString)
 		}).Required("").
 		About("types are the GPU types on which the job runs, or is planned to run."),
 	microsOrNull("start_s", func(v *SessionPlanJob) *int64 { return &v.StartUs }).Required("").

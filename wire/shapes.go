@@ -84,7 +84,7 @@ func finishShapes(j *hare.Job, has Members, found *hare.InvalidErrors) {
 		return
 	}
 	if has.Has("tasks") || has.Has("gpus_per_task") || has.Has("on") {
-		found.Add("/shapes", "not_allowed", "stands in place of tasks, gpus_per_task and on: give these in each shape, "+
+		found.Add("/shapes", "not_allowed", "takes the place of tasks, gpus_per_task and on: give these in each shape, "+
 			"or leave out shapes")
 		j.Shapes, j.Reshape, j.ReshapeUs = nil, false, 0
 		if !has.Has("on") {
@@ -172,7 +172,7 @@ func appendCanonicalProfiles(b []byte, on []hare.Profile) []byte {
 		if x > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, p.Type)
+		b = AppendString(b, p.Type)
 		b = appendInt(append(b, `:{"compute_us":`...), p.ComputeUs)
 		b = appendSet(b, `,"switch_us":`, p.SwitchUs)
 		b = appendCanonicalSync(append(b, `,"sync_us":`...), &p)

@@ -276,7 +276,7 @@ func (t *Table[T]) Append(b []byte, v *T) []byte {
 	return append(b, '}')
 }
 
-// appendFields appends the begin of an object with the named fields, without the
+// appendFields appends the beginning of an object with the named fields, without the
 // closing brace.
 func (t *Table[T]) appendFields(b []byte, v *T, names ...string) []byte {
 	part := make([]Field[T], len(names))
@@ -353,4 +353,132 @@ func (f Field[T]) Hidden() Field[T] {
 func (f Field[T]) Always() Field[T] {
 	f.always = true
 	return f
+}
+
+func appendObjects[T any](b []byte, xs []T, t *Table[T]) []byte {
+	b = append(b, '[')
+	for i := range xs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = t.Append(b, &xs[i])
+	}
+	return append(b, ']')
+}
+
+// notNull returns a parser that skips null and passes other values to read.
+func notNull[T any](read func(r *Reader, v *T) error) func(r *Reader, v *T) error {
+	return func(r *Reader, v *T) error {
+		if r.Is('n') {
+			return r.Skip()
+		}
+		return read(r, v)
+	}
+}
+
+// About sets the description of the field in the specification. A field whose
+// schema is a reference does not show a description; the form to which it refers
+// has one.
+func (f Field[T]) About(text string) Field[T] {
+	f.form.about = text
+	return f
+}
+
+// With sets a keyword of JSON Schema; a nil value removes the keyword.
+func (f Field[T]) With(key string, value any) Field[T] {
+	f.form.more = append(f.form.more[:len(f.form.more):len(f.form.more)], key, value)
+	return f
+}
+
+// Default states the value that a field has where it is left out.
+func (f Field[T]) Default(value any) Field[T] { return f.With("default", value) }
+
+// Example gives an example of a value.
+func (f Field[T]) Example(value any) Field[T] { return f.With("examples", []any{value}) }
+
+// Name returns the name of the document in the specification.
+func (t *Table[T]) Name() string { return t.name }
+
+// About returns the description of the document.
+func (t *Table[T]) About() string { return t.about }
+
+// Names returns the names of the fields in order.
+func (t *Table[T]) Names() []string { return t.names }
+
+// Schema returns the component of the document in the specification.
+func (t *Table[T]) Schema() map[string]any {
+	properties, required := map[string]any{}, []any{}
+	for i := range t.fields {
+		f := &t.fields[i]
+		if f.hidden {
+			continue
+		}
+		properties[f.name] = f.form.property()
+		if f.needed {
+			required = append(required, f.name)
+		}
+	}
+	s := map[string]any{"type": "object", "description": t.about, "properties": properties}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	if !t.open && !t.growing {
+		s["additionalProperties"] = false
+	}
+	return s
+}
+
+// Parts returns the forms to which the fields refer.
+func (t *Table[T]) Parts() []Form {
+	var parts []Form
+	for i := range t.fields {
+		parts = append(parts, formsIn(t.fields[i].form.schema)...)
+	}
+	return parts
+}
+
+// nameIndex finds the index of a name in a table by a perfect hash: the seed is
+// chosen such that no two names have the same slot.
+type nameIndex struct {
+	names []string
+	seed  uint32
+	at    [256]uint8 // by slot: the index of the name plus one; 0 means that the slot is empty
+}
+
+func newNameIndex(names []string) nameIndex {
+	for seed := uint32(1); ; seed += 2 {
+		if x := (nameIndex{names: names, seed: seed}); x.fill() {
+			return x
+		}
+	}
+}
+
+// fill puts every name into its slot. It returns false where two names have the
+// same slot.
+func (x *nameIndex) fill() bool {
+	for i, name := range x.names {
+		p := placeOf(name, x.seed)
+		if x.at[p] != 0 {
+			return false
+		}
+		x.at[p] = uint8(i + 1)
+	}
+	return true
+}
+
+func placeOf[S string | []byte](name S, seed uint32) uint8 {
+	h := seed
+	for i := range len(name) {
+		h = (h ^ uint32(name[i])) * 0x01000193
+	}
+	return uint8(h >> 24)
+}
+
+// find returns the index of a name, or -1 where the table has no such name.
+func (x *nameIndex) find(name []byte) int {
+	i := int(x.at[placeOf(name, x.seed)]) - 1
+	if i < 0 || string(name) != x.names[i] {
+		return -1
+	}
+	return i
 }

@@ -25,9 +25,9 @@ func TestRulesAreRefusedWithTheRemedy(t *testing.T) {
 			"give the job one of them"},
 		{"fifo", "", "", on("") + `,"durations":[{"p":0.5,"factor":2},{"p":0.5,"factor":3}]`,
 			"/instance/jobs/0/durations", "hare bound --expected"},
-		{"fifo", "", `"objective":"makespan",`, on(""), "/instance/objective", "take weighted_jct"},
+		{"fifo", "", `"objective":"makespan",`, on(""), "/instance/objective", "use weighted_jct"},
 		{"hare_offline", "", `"quota":[{"user":"u","gpus":2}],`, on("") + `,"user":"u"`, "/instance/quota",
-			"take a policy that goes by it, such as rolling"},
+			"use a policy that supports it, such as rolling"},
 		{"tiresias", "", "", on("") + `,"gpus_per_task":2`, "", ""},
 		{"gavel:max_min_fairness", "", "", on("") + `,"within":"node"`, "/instance/jobs/0/within", "such as rolling"},
 	} {

@@ -117,7 +117,7 @@ func readWindow(r *wire.Reader, req *Request) error {
 	case n != 2:
 		return r.Fault("wrong_type", "give the first and the last job that count, numbered from 0, e.g. [4000, 4999]")
 	case r.Faults() == before && req.Last < req.First:
-		return r.Fault("out_of_range", "the first job, %d, is behind the last, %d", req.First, req.Last)
+		return r.Fault("out_of_range", "the first job, %d, comes after the last, %d", req.First, req.Last)
 	}
 	return nil
 }

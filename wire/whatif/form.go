@@ -43,7 +43,7 @@ var requestTable = wire.NewTable("WhatIfRequest", "WhatIfRequest asks what would
 	for i := range q.Scenarios {
 		s := &q.Scenarios[i]
 		if first, twice := ids[s.ID]; twice {
-			found.Add(s.at+"/id", "duplicate_id", "id %q stands twice, first at /scenarios/%d: ids must differ",
+			found.Add(s.at+"/id", "duplicate_id", "id %q appears twice, first at /scenarios/%d: ids must differ",
 				hare.Clip(s.ID), first)
 		} else {
 			ids[s.ID] = i
@@ -446,7 +446,7 @@ func readPointer(r *wire.Reader, to *string) error {
 		bad = p[i] == '~' && (i+1 == len(p) || p[i+1] != '0' && p[i+1] != '1')
 	}
 	if bad {
-		return r.Fault("bad_path", "%q is no JSON pointer: e.g. /jobs/0/weight, ~1 for a slash in a name and ~0 "+
+		return r.Fault("bad_path", "%q is not a JSON pointer: e.g. /jobs/0/weight, ~1 for a slash in a name and ~0 "+
 			"for a tilde", hare.Clip(p))
 	}
 	return nil

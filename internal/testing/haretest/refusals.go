@@ -38,7 +38,7 @@ func Refusals() (out []Refusal) {
 	add("a node without a label of the topology", `{"hare":"instance/v1","cluster":{"topology":["rack"],"nodes":[`+
 		`{"name":"a","gpus":{"A":1}}]},"jobs":[{"id":"x",`+onA+`}]}`, "/cluster/nodes/0/labels", "missing_field", "add it")
 	add("a level as a label", `{"hare":"instance/v1","cluster":{"topology":["any"],"nodes":[`+
-		`{"name":"a","gpus":{"A":1}}]},"jobs":[{"id":"x",`+onA+`}]}`, "/cluster/topology/0", "not_allowed", "otherwise")
+		`{"name":"a","gpus":{"A":1}}]},"jobs":[{"id":"x",`+onA+`}]}`, "/cluster/topology/0", "not_allowed", "rename")
 	add("CPUs of four decimals", `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":1},"cpus":1.0001}]},`+
 		`"jobs":[{"id":"x",`+onA+`}]}`, "/cluster/nodes/0/cpus", "too_many_decimals", "round it")
 	job("no GPU a task", x(`"gpus_per_task":0,`+onA), "/gpus_per_task", "out_of_range", "must be at least 1")
@@ -79,7 +79,7 @@ func Refusals() (out []Refusal) {
 	job("a type without times", x(`"sync":"gang","progress":{"gpus":["a/3"]},`+onA), "/progress/gpus", "not_allowed",
 		`add it to "on"`)
 	job("no whole tasks", x(`"sync":"gang","gpus_per_task":2,"progress":{"gpus":["a/0","b/0"]},`+onA), "/progress/gpus",
-		"not_allowed", "no whole tasks of 2 GPUs")
+		"not_allowed", "not whole tasks of 2 GPUs")
 	job("running apart", gang(`"within":"rack","progress":{"gpus":["a/0","b/0"]},`+onA), "/progress/gpus", "not_allowed",
 		"one domain of level")
 	job("running on a node that is excluded", gang(`"exclude":{"node":"a"},"progress":{"gpus":["a/0","a/1"]},`+onA),

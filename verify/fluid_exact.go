@@ -1,65 +1,84 @@
 package verify
 
 import (
-	"cmp"
 	"math"
 	"math/big"
-	"math/bits"
 	"slices"
+
+	"github.com/hare-sched/hare"
 )
 
-// sum128 is an unsigned 128-bit sum of products.
-type sum128 struct{ hi, lo uint64 }
-
-// addProduct adds a·b for non-negative numbers. Sums stay within 128 bits, because lengths
-// add up to at most 2^56 and prices are at most 2^53.
-func (su *sum128) addProduct(a, b int64) { *su = su.plus(a, b) }
-
-// plus returns s + a·b for non-negative numbers.
-func (su sum128) plus(a, b int64) sum128 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	return su.add(sum128{hi, lo})
+// fluidPhi returns φ of a relaxed or gang job by the dual of docs/inside/design.md, section 2.2: with n
+// the price of a round in a piece and type,
+//
+//	cost_L ≥ D_L(μ) = w b_L + μR − Σ_{i≤L} len_i · max(0, max_k (μ − n_ik)/d_k − [i=L] w)
+//
+// for every μ ≥ 0, with equality at the greatest; φ = min over L of max over μ. A round of type k
+// may do u_k units of the job: R counts units then, and uμ takes the place of μ in the gain.
+//
+// Floats choose which μ to evaluate first, and prove that the least cost is not at some L; the
+// proof subtracts the rounding error of each evaluation. The other L are evaluated in
+// integers at breakpoints of D_L, until its slopes prove that it is greatest. The result is
+// therefore φ exactly, also where breakpoints lie closer together than floats can tell apart.
+// fluidPhi takes O(n·types) for each μ, of which it tries some tens for a job.
+func fluidPhi(job *hare.Job, cs []typeChoice, grid []int64, path int64) *big.Rat {
+	return newFluid(job, cs, grid, path, false).least()
 }
 
-func (su sum128) add(t sum128) sum128 {
-	lo, carry := bits.Add64(su.lo, t.lo, 0)
-	hi, _ := bits.Add64(su.hi, t.hi, carry)
-	return sum128{hi, lo}
+// fluidPsi is the least price of a relaxed or gang job whose work ends by the last time of the
+// grid, which is no earlier than its least end. It is fluidPhi with L the piece that starts
+// there, in which nothing runs.
+func fluidPsi(job *hare.Job, cs []typeChoice, grid []int64) *big.Rat {
+	return newFluid(job, cs, grid, job.ReleaseUs, true).least()
 }
 
-// sub returns s − t, which must not be negative.
-func (su sum128) sub(t sum128) sum128 {
-	lo, borrow := bits.Sub64(su.lo, t.lo, 0)
-	hi, _ := bits.Sub64(su.hi, t.hi, borrow)
-	return sum128{hi, lo}
-}
-
-// times returns s·n, which fits for n GPUs at the price of one slot each.
-func (su sum128) times(n int64) sum128 {
-	hi, lo := bits.Mul64(su.lo, uint64(n))
-	return sum128{hi + su.hi*uint64(n), lo}
-}
-
-// compare returns −1, 0 or 1 if s is less than, equal to or greater than t.
-func (su sum128) compare(t sum128) int {
-	if su.hi != t.hi {
-		return cmp.Compare(su.hi, t.hi)
+// least returns φ or ψ.
+func (f *fluid) least() *big.Rat {
+	first := f.candidates()
+	for {
+		L := first
+		for i := first; i < len(f.from); i++ {
+			if f.low[i] < f.low[L] {
+				L = i
+			}
+		}
+		if f.mu[L] >= 0 {
+			break
+		}
+		f.mu[L] = f.maximise(L)
 	}
-	return cmp.Compare(su.lo, t.lo)
-}
-
-func (su sum128) big() *big.Int {
-	x := new(big.Int).SetUint64(su.hi)
-	return x.Lsh(x, 64).Add(x, new(big.Int).SetUint64(su.lo))
-}
-
-// times multiplies integers of any size.
-func times(xs ...int64) *big.Int {
-	p := big.NewInt(1)
-	for _, x := range xs {
-		p.Mul(p, big.NewInt(x))
+	var phi *big.Rat
+	done := make([]bool, len(f.from))
+	bound := math.Inf(1)
+	for {
+		L := -1
+		for i := first; i < len(f.from); i++ {
+			if done[i] || f.low[i] >= bound || f.alt[i] != nil && phi != nil && f.alt[i].Cmp(phi) >= 0 {
+				continue
+			}
+			if L < 0 || f.low[i] < f.low[L] {
+				L = i
+			}
+		}
+		if L < 0 {
+			return phi
+		}
+		if f.mu[L] < 0 {
+			f.mu[L] = f.maximise(L)
+			if f.low[L] >= bound {
+				continue
+			}
+		}
+		// Besides L, all pieces that floats cannot tell from L are evaluated.
+		near := min(bound, f.low[L]+f.low[L]*1e-9+1)
+		f.settle(L, first, done, near)
+		done[L] = true
+		if phi == nil || f.alt[L].Cmp(phi) < 0 {
+			phi = f.alt[L]
+			bound, _ = phi.Float64()
+			bound *= 1 + 0x1p-51
+		}
 	}
-	return p
 }
 
 // dual is D_L at some μ: its value and its slopes below and above. D_L is concave. Without a value
@@ -316,22 +335,6 @@ func (f *fluid) best(i int, mu float64, num, den *big.Int) (slow, fast int) {
 		}
 	}
 	return slow, fast
-}
-
-// faster reports whether type a does more units in a time than type b.
-func (f *fluid) faster(a, b int) bool {
-	return lessProduct(f.cs[a].d, f.cs[b].unitsDone(), f.cs[b].d, f.cs[a].unitsDone())
-}
-
-// fastest returns the type that does most units in a time.
-func (f *fluid) fastest() int {
-	fast := 0
-	for k := range f.cs {
-		if f.faster(k, fast) {
-			fast = k
-		}
-	}
-	return fast
 }
 
 // gain returns u·num − n·den: den times the gain of a round of type k in piece i.

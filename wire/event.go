@@ -1,6 +1,11 @@
 package wire
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -202,7 +207,7 @@ func checkEvent(v *eventDoc, m Members, found *hare.InvalidErrors) {
 		}
 	}
 	if has&fieldGPU != 0 && !isGPUName(v.GPU) {
-		found.Add("/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(v.GPU))
+		found.Add("/gpu", "bad_name", `%q is not the name of a GPU: use node/index, such as "a/0"`, hare.Clip(v.GPU))
 	}
 	if has&fieldGPUType != 0 && v.GPUType == "" {
 		found.Add("/gpu_type", "bad_name", "a GPU type needs a name")
@@ -275,192 +280,215 @@ func readEventType(r *Reader, v *eventDoc) error {
 	return r.Fault("unknown_value", "type %q: must be one of %s", hare.Clip(text), strings.Join(eventTypeNames, ", "))
 }
 
-// isGPUName reports whether a name has the form node/index.
-func isGPUName(s string) bool {
-	i := strings.IndexByte(s, '/')
-	if i < 1 {
-		return false
+// AppendEvent appends the JSON form of an event, without a newline. DecodeEvent is
+// the inverse.
+func AppendEvent(b []byte, e hare.Event) []byte { return appendEvent(b, e, true) }
+
+// AppendUntimedEvent appends an event without its time, for a session whose server keeps
+// the time. DecodeUntimedEvent is the inverse.
+func AppendUntimedEvent(b []byte, e hare.Event) []byte { return appendEvent(b, e, false) }
+
+func appendEvent(b []byte, e hare.Event, timed bool) []byte {
+	b = append(b, `{"seq":`...)
+	b = appendInt(b, e.Seq)
+	if timed {
+		b = append(b, `,"at_s":`...)
+		b = hare.AppendMicros(b, e.AtUs)
 	}
-	index := s[i+1:]
-	if index == "" || len(index) > 7 || index != "0" && index[0] == '0' {
-		return false
+	b = append(b, `,"type":"`...)
+	b = append(b, e.Type.String()...)
+	b = append(b, '"')
+	if int(e.Type) >= len(eventNeeds) {
+		return append(b, '}')
 	}
-	for i := range len(index) {
-		if index[i] < '0' || index[i] > '9' {
-			return false
+	fields := eventNeeds[e.Type]
+	switch {
+	case e.Type == hare.EventJobArrived && e.Arrived != nil:
+		b = appendArriving(append(b, `,"job":`...), e.Arrived)
+	case fields&fieldJob != 0:
+		b = AppendString(append(b, `,"job":`...), e.Job)
+	}
+	if fields&fieldRound != 0 {
+		b = appendInt(append(b, `,"round":`...), e.Round)
+		b = appendInt(append(b, `,"task":`...), e.Task)
+	}
+	if fields&fieldGPU != 0 {
+		b = AppendString(append(b, `,"gpu":`...), e.GPU)
+	}
+	if fields&fieldGPUType != 0 {
+		b = AppendString(append(b, `,"gpu_type":`...), e.GPUType)
+	}
+	if e.Change != nil {
+		b = appendChange(b, e.Change, fields)
+	}
+	if fields&fieldCompute != 0 {
+		b = hare.AppendMicros(append(b, `,"compute_s":`...), e.ComputeUs)
+		if e.SyncUs != 0 {
+			b = hare.AppendMicros(append(b, `,"sync_s":`...), e.SyncUs)
 		}
 	}
-	return true
+	return append(b, '}')
 }
 
-// arrivingDoc is an arriving job, whose size may be unknown, while it is read.
-type arrivingDoc struct {
-	*hare.Job
-	mix, knowsSync bool
+// appendChange appends what an event of its type's fields says of a node or a quota.
+func appendChange(b []byte, c *hare.Change, fields fieldSet) []byte {
+	if c.Node != nil && fields&(fieldNode|fieldGPUType) != 0 {
+		b = appendEventNode(b, c.Node, fields)
+	}
+	if c.Quota != nil && fields&fieldQuota != 0 {
+		b = quotaTable.Append(append(b, `,"quota":`...), &quotaDoc{*c.Quota})
+	}
+	return b
 }
 
-var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number of rounds is not known.",
-	slices.Concat(arrivingFields, placementFields(func(v *arrivingDoc) *hare.Job { return v.Job }),
-		[]Field[arrivingDoc]{
-			usersField(func(v *arrivingDoc) *[]string { return &v.Users }),
-			Object("progress", func(v *arrivingDoc) **hare.Progress { return &v.Progress }, progressTable),
-		})...,
-).Check(func(v *arrivingDoc, has Members, found *hare.InvalidErrors) {
-	if v.GPUsPerTask == 1 {
-		v.GPUsPerTask = 0
+// appendEventNode appends the node of an event of its type's fields.
+func appendEventNode(b []byte, n *hare.Node, fields fieldSet) []byte {
+	if fields&fieldGPUs != 0 {
+		b = appendCounts(append(b, `,"gpus":`...), n.GPUs)
 	}
-	if v.Within == hare.LevelAny {
-		v.Within = ""
+	if fields&fieldNode != 0 {
+		b = AppendString(append(b, `,"node":`...), n.Name)
 	}
-	checkMix(v.Job, has.Has("mix") && v.knowsSync, v.mix, found)
-	// The other checks are those of a job of known size and speed.
-	known := *v.Job
-	known.Rounds, known.On = v.FirstRound()+1, slices.Clone(v.On)
-	for i := range known.On {
-		known.On[i].ComputeUs = max(1, known.On[i].ComputeUs)
+	if n.CPUMilli > 0 {
+		b = append(append(b, `,"cpus":`...), hare.FormatMillis(n.CPUMilli)...)
 	}
-	if !has.Has("on") {
-		found.Add("", "missing_field",
-			`"on" is missing: give the GPU types that it may run on, with times `+
-				`where they are known: {"V100": {"compute_s": 1.2}, "T4": {}}`)
-		known.On = []hare.Profile{{Type: "-", ComputeUs: 1}}
+	if n.MemoryMiB > 0 {
+		b = appendInt(append(b, `,"memory_mib":`...), n.MemoryMiB)
 	}
-	found.CheckJob("", &known)
-})
-
-// arrivingFields are the fields of an arriving job that are not about nodes.
-var arrivingFields = []Field[arrivingDoc]{
-	String("id", func(v *arrivingDoc) *string { return &v.ID }),
-	Micros("weight", func(v *arrivingDoc) *int64 { return &v.WeightMicro }, 0),
-	Integer("tasks", func(v *arrivingDoc) *int64 { return &v.Tasks }, 1, hare.MaxTasks(hare.Relaxed)),
-	NewField("sync", Schema{"type": "string"}, func(r *Reader, v *arrivingDoc) error {
-		unknown := false
-		err := r.sync(&v.Sync, &unknown)
-		v.knowsSync = !unknown
-		return err
-	}, nil),
-	Bool("mix", func(v *arrivingDoc) *bool { return &v.mix }),
-	NewField("on", MapOf(RefTo(profileTable)), readArrivingProfiles, nil),
-	estimateField(func(v *arrivingDoc) *hare.Job { return v.Job }),
-	classField(func(v *arrivingDoc) *hare.Job { return v.Job }),
-	refused[arrivingDoc]("rounds", "not_allowed", "the size of an arriving job is not known: leave rounds out, and send "+
-		"job_ended after its last round"),
-	refused[arrivingDoc]("release_s", "not_allowed", "a job is released when it arrives: leave release_s out, and send "+
-		"job_arrived then"),
-	refused[arrivingDoc]("after", "not_supported", "sessions do not know dependencies in this version: leave after out, "+
-		"and send job_arrived when the jobs before have ended"),
-	refused[arrivingDoc]("shapes", "not_supported", "sessions do not know shapes in this version: give the job one, as "+
-		"tasks, gpus_per_task and on"),
-	refused[arrivingDoc]("reshape_s", "not_supported", "sessions do not know shapes in this version: leave "+
-		"reshape_s out"),
-	refused[arrivingDoc]("durations", "not_supported", "sessions learn how long jobs take: leave durations out, and "+
-		"give what is believed as estimate_s"),
-	refused[arrivingDoc]("deadline_s", "not_supported", "sessions do not know deadlines in this version: leave "+
-		"deadline_s out, and give urgent jobs more weight"),
-	refused[arrivingDoc]("late_weight", "not_supported", "sessions do not know deadlines in this version: leave "+
-		"late_weight out, and give urgent jobs more weight"),
+	if len(n.Labels) > 0 {
+		b = appendLabels(append(b, `,"labels":`...), n.Labels)
+	}
+	return b
 }
 
-// refused makes a field that the document must not have, and gives the reason in
-// the fault.
-func refused[T any](name, code, reason string) Field[T] {
-	return NewField(name, nil, func(r *Reader, _ *T) error {
-		if err := r.Skip(); err != nil {
-			return err
+// scanEvent decodes an event in the form that programs write: a flat object with
+// plain ASCII strings and plain decimals. It returns false for everything else,
+// which the strict decoder then reads or refuses. scanEvent accepts only events that
+// the strict decoder accepts, with the same result.
+func scanEvent(line []byte, timed bool) (hare.Event, bool) {
+	s := scanner{b: line}
+	if !s.next('{') {
+		return hare.Event{}, false
+	}
+	var e hare.Event
+	var has fieldSet
+	var job, gpu []byte
+	for {
+		name, ok := s.text()
+		if !ok || !s.next(':') {
+			return hare.Event{}, false
 		}
-		return r.Fault(code, "%s", reason)
-	}, nil).Hidden()
+		var bit fieldSet
+		switch string(name) {
+		case "seq":
+			bit = fieldSeq
+			e.Seq, ok = s.decimal(0)
+			ok = ok && e.Seq > 0
+		case "at_s":
+			bit = fieldAt
+			e.AtUs, ok = s.decimal(6)
+		case "type":
+			bit = fieldType
+			e.Type, ok = s.eventType()
+		case "job":
+			bit = fieldJob
+			job, ok = s.text()
+			ok = ok && len(job) > 0
+		case "round":
+			bit = fieldRound
+			e.Round, ok = s.decimal(0)
+		case "task":
+			bit = fieldTask
+			e.Task, ok = s.decimal(0)
+		case "gpu":
+			bit = fieldGPU
+			gpu, ok = s.text()
+		case "compute_s":
+			bit = fieldCompute
+			e.ComputeUs, ok = s.decimal(6)
+			ok = ok && e.ComputeUs > 0
+		case "sync_s":
+			bit = fieldSync
+			e.SyncUs, ok = s.decimal(6)
+		default:
+			return hare.Event{}, false
+		}
+		if !ok || has&bit != 0 {
+			return hare.Event{}, false
+		}
+		has |= bit
+		if s.next(',') {
+			continue
+		}
+		if !s.next('}') {
+			return hare.Event{}, false
+		}
+		if s.space(); s.i != len(line) {
+			return hare.Event{}, false
+		}
+		break
+	}
+	needs := fieldSeq | fieldType | eventNeeds[e.Type]
+	if timed {
+		needs |= fieldAt
+	}
+	if has|eventMay(e.Type) != needs|eventMay(e.Type) || e.Type == hare.EventJobArrived ||
+		e.Type == hare.EventGPUJoined {
+		return hare.Event{}, false
+	}
+	if len(job) > 0 {
+		e.Job = string(job)
+	}
+	if has&fieldGPU != 0 {
+		if e.GPU = string(gpu); !isGPUName(e.GPU) {
+			return hare.Event{}, false
+		}
+	}
+	return e, true
 }
 
-// readArrivingProfiles reads profiles, each of which is either complete or empty.
-func readArrivingProfiles(r *Reader, v *arrivingDoc) error {
-	var doc profileDoc
-	err := r.Object(nil, func(kind string) (bool, error) {
-		v.On = append(v.On, hare.Profile{Type: kind})
-		doc = profileDoc{Profile: &v.On[len(v.On)-1], mayLearn: true}
-		return true, profileTable.Read(r, &doc)
-	})
-	slices.SortFunc(v.On, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })
-	return err
+func (s *scanner) eventType() (hare.EventType, bool) {
+	t, ok := s.text()
+	if !ok {
+		return 0, false
+	}
+	for i, name := range eventTypeNames {
+		if string(t) == name {
+			return hare.EventType(i), true
+		}
+	}
+	return 0, false
 }
 
-var decisionTypeNames = []string{hare.DecisionStart.String(), hare.DecisionWithdraw.String()}
+// MaxEventBytes limits the length of a line of events.
+const MaxEventBytes = 1 << 20
 
-var decisionTable = NewTable("Decision", "Decision says which task starts where, or that a start is void.",
-	NewField("type", Schema{"type": "string", "enum": decisionTypeNames}, readDecisionType, nil).Required("").
-		About("type is start, or withdraw for a start that is void."),
-	String("job", func(v *hare.Decision) *string { return &v.Job }).Required("").
-		About("job is the id of the job."),
-	Integer("round", func(v *hare.Decision) *int64 { return &v.Round }, 0, hare.MaxExact).Required("").
-		About("round of the task, from 0."),
-	Integer("task", func(v *hare.Decision) *int64 { return &v.Task }, 0, hare.MaxExact).Required("").
-		About("task is the number of the task in its round, from 0."),
-	String("gpu", func(v *hare.Decision) *string { return &v.GPU }).Required("").
-		About("gpu is the GPU of the task, or its first one."),
-	NewField("gpus", ListOf(Schema{"type": "string"}), readDecisionGPUs, nil).
-		About("gpus are all GPUs of a task of several, which are on one node. Events of the task name the first one."),
-	Micros("at_s", func(v *hare.Decision) *int64 { return &v.AtUs }, 0).Required("").
-		About("at_s is the time of the decision since the session began."),
-).Growing().Check(func(v *hare.Decision, has Members, found *hare.InvalidErrors) {
-	if has.Has("job") && v.Job == "" {
-		found.Add("/job", "bad_name", "must not be empty")
+// ErrLongEvent is returned for a line that is longer than MaxEventBytes; the line is
+// skipped.
+var ErrLongEvent = fmt.Errorf("the line is longer than %d bytes", MaxEventBytes)
+
+// ReadEventLine returns the next line of events, which is valid until the next call.
+// The last line may lack its newline. Errors are ErrLongEvent, after which the next
+// line can be read, io.EOF, and errors of the reader.
+func ReadEventLine(in *bufio.Reader) ([]byte, error) {
+	line, err := in.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		if err != nil && (err != io.EOF || len(line) == 0) {
+			return nil, err
+		}
+		return line, nil
+	}
+	long := bytes.Clone(line)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		if line, err = in.ReadSlice('\n'); len(long) <= MaxEventBytes {
+			long = append(long, line...)
+		}
 	}
 	switch {
-	case has.Has("gpu") && !isGPUName(v.GPU):
-		found.Add("/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(v.GPU))
-	case has.Has("gpu") && v.Others != "":
-		checkDecisionGPUs(v, found)
+	case err != nil && err != io.EOF:
+		return nil, err
+	case len(long) > MaxEventBytes:
+		return nil, ErrLongEvent
 	}
-})
-
-// readDecisionGPUs reads the GPUs of a task of several. Others has their whole names until
-// the decision is checked.
-func readDecisionGPUs(r *Reader, v *hare.Decision) error {
-	var names []string
-	before := len(r.faults)
-	err := r.Array(func(int) error {
-		var name string
-		err := r.String(&name)
-		if err == nil && len(r.faults) == before && !isGPUName(name) {
-			err = r.Fault("bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(name))
-		}
-		names = append(names, name)
-		return err
-	})
-	if len(r.faults) == before {
-		v.Others = hare.OtherGPUs(strings.Join(names, ","))
-	}
-	return err
-}
-
-// checkDecisionGPUs turns the names of all GPUs of a task into the others.
-func checkDecisionGPUs(v *hare.Decision, found *hare.InvalidErrors) {
-	names := strings.Split(string(v.Others), ",")
-	v.Others = ""
-	node := v.GPU[:strings.IndexByte(v.GPU, '/')+1]
-	switch {
-	case names[0] != v.GPU || len(names) < 2:
-		found.Add("/gpus", "bad_value", `must be all GPUs of a task of several, "gpu" first`)
-	case slices.ContainsFunc(names, func(name string) bool { return !strings.HasPrefix(name, node) }):
-		found.Add("/gpus", "bad_value", "must be on one node")
-	default:
-		v.Others = hare.OthersOf(names)
-	}
-}
-
-func readDecisionType(r *Reader, v *hare.Decision) error {
-	text := ""
-	if !r.Is('"') {
-		return r.String(&text)
-	}
-	if err := r.String(&text); err != nil {
-		return err
-	}
-	for _, t := range []hare.DecisionType{hare.DecisionStart, hare.DecisionWithdraw} {
-		if text == t.String() {
-			v.Type = t
-			return nil
-		}
-	}
-	return r.Fault("unknown_value", "type %q: must be start or withdraw", hare.Clip(text))
+	return long, nil
 }

@@ -1,0 +1,64 @@
+package hare
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+func (es *InvalidErrors) typeName(at, kind string) {
+	switch {
+	case kind == "":
+		es.Add(at, "bad_name", "a GPU type needs a name")
+	case !utf8.ValidString(kind):
+		es.Add(at, "bad_name", "must be UTF-8")
+	}
+}
+
+// Limits of the labels of a node and of the selectors of a job.
+const (
+	MaxLabels      = 64  // labels of a node, and labels of a selector
+	MaxLabelValues = 1e5 // values of one label in a selector
+	MaxLabelText   = 253 // bytes of a label's name, and of its value
+)
+
+// labelFault says what is wrong with the name or value of a label; "" means nothing.
+func labelFault(text string) string {
+	switch {
+	case !utf8.ValidString(text):
+		return "must be UTF-8"
+	case len(text) > MaxLabelText:
+		return fmt.Sprintf("has more than %d bytes", MaxLabelText)
+	}
+	return ""
+}
+
+// checkLabelName adds the fault of a label's name. A missing name is explained by an example.
+func (es *InvalidErrors) checkLabelName(at, name, example string) {
+	if name == "" {
+		es.Add(at, "bad_name", "a label needs a name%s", example)
+	} else if fault := labelFault(name); fault != "" {
+		es.Add(at, "bad_name", "the name of the label %s", fault)
+	}
+}
+
+// checkNames adds the faults of a sorted list of names.
+func (es *InvalidErrors) checkNames(at string, names []string, most int) {
+	if len(names) > most {
+		es.Add(at, "too_many", "has %d names: at most %d are allowed", len(names), most)
+		return
+	}
+	for i, name := range names {
+		switch p := at + "/" + strconv.Itoa(i); {
+		case name == "":
+			es.Add(p, "bad_name", "is empty: give a name, or leave the entry out")
+		case len(name) > MaxLabelText:
+			es.Add(p, "bad_name", "has more than %d bytes", MaxLabelText)
+		case !utf8.ValidString(name):
+			es.Add(p, "bad_name", "must be UTF-8")
+		}
+		if i > 0 && names[i-1] >= name {
+			es.Add(at, "unordered", "names must be sorted, each once")
+		}
+	}
+}
