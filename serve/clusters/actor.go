@@ -171,7 +171,7 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 			c.parent.counts.expired.Add(1)
 			c.parent.cfg.Logger.Warn("an agent is lost", "cluster", c.name, "agent", name)
 		}
-		if c.planReady() || c.wakeDue() || c.ledger.PinsEnd(c.parent.cfg.Now().UnixMicro()) {
+		if c.planReady() || c.wakeDue() || c.ledger.AffinitiesEnd(c.parent.cfg.Now().UnixMicro()) {
 			err = errors.Join(err, record(&ledger.Record{Tick: true}))
 		}
 	}
