@@ -174,3 +174,6 @@ func (ce *countingExporter) ExportSpans(ctx context.Context, spans []sdktrace.Re
 	}
 	return nil // the failure is counted and logged
 }
+
+// scope is the instrumentation scope of the spans.
+const scope = "github.com/hare-sched/hare"

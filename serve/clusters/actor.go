@@ -11,42 +11,6 @@ import (
 	"github.com/hare-sched/hare/serve/store"
 )
 
-// maxBatch is the greatest number of requests that become durable together.
-const maxBatch = 1024
-
-// request is something that the actor does for a caller.
-type request struct {
-	// prepare looks at the state and returns what is to be recorded; nil for requests that only read.
-	prepare func(l *ledger.Ledger) (*ledger.Record, error)
-	// after runs once the record is durable, and may read the state; nil means nothing.
-	after func(l *ledger.Ledger)
-	err   error
-	done  chan struct{}
-}
-
-// do runs a request to its end. A record may become durable though do fails with the error of ctx.
-func (c *Cluster) do(ctx context.Context, r *request) error {
-	r.done = make(chan struct{})
-	select {
-	case c.inbox <- r:
-	case <-c.ended:
-		return c.endErr()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case <-r.done:
-		return r.err
-	case <-c.ended:
-		select {
-		case <-r.done:
-			return r.err
-		default:
-			return c.endErr()
-		}
-	}
-}
-
 // run is the goroutine that owns the state. Each turn takes what waits, makes it durable at once, answers, and
 // then tells the session what follows.
 func (c *Cluster) run() {

@@ -111,12 +111,6 @@ func (s *Service) simulationCosts(req *simulatedoc.Request) *admission.Costs {
 	return s.simCosts
 }
 
-// Initial intercepts of the models of simulations, as for admission.NewCostsAt.
-const (
-	simIntercept   = -8
-	simLPIntercept = -5
-)
-
 // simulationWork estimates the size of a simulation before its trace is read.
 func simulationWork(req *simulatedoc.Request, limit time.Duration) admission.Work {
 	w := admission.Work{Options: hare.Options{TimeLimit: limit}}

@@ -7,13 +7,6 @@ import (
 	"github.com/hare-sched/hare/serve/store"
 )
 
-// sharedBlob counts the records that refer to a blob.
-type sharedBlob struct {
-	size   int64
-	refs   int
-	tenant string
-}
-
 // recordBytes is about what a solve takes in the store beside its blobs.
 const recordBytes = 2048
 

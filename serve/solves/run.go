@@ -107,20 +107,6 @@ func (s *solve) finishUnstarted(err error) {
 	s.finish(nil, err)
 }
 
-// suspend leaves the solve to the next start.
-func (s *solve) suspend() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.suspended = true
-	s.broadcast()
-}
-
-// broadcast wakes all who wait for a change of the solve. The lock must be held.
-func (s *solve) broadcast() {
-	close(s.wake)
-	s.wake = make(chan struct{})
-}
-
 // compute runs the work. A panic of the work is an error of this solve alone.
 func (s *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 	defer func() {

@@ -1,11 +1,10 @@
 package ledger
 
 import (
+	"crypto/subtle"
 	"fmt"
 	"maps"
 	"slices"
-
-	"crypto/subtle"
 
 	"github.com/hare-sched/hare"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"

@@ -1,17 +1,15 @@
 package ledger
 
 import (
+	"bytes"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-
-	"fmt"
 	"time"
-
-	"bytes"
-	"crypto/subtle"
-	"encoding/json"
 
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
