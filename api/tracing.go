@@ -106,9 +106,6 @@ func (t *Tracing) Close(ctx context.Context) error {
 	return nil
 }
 
-// Flush sends the queued spans now.
-func (t *Tracing) Flush(ctx context.Context) error { return t.provider.ForceFlush(ctx) }
-
 func (m *metrics) registerTracing(t *Tracing) {
 	counts := &spanCounts{}
 	if t != nil {

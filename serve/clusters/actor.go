@@ -54,8 +54,8 @@ func (c *Cluster) run() {
 	}
 }
 
-// ask tells the session the events that it has not answered, all at once, and returns the answers in order. An
-// event that was told before gets the same answer as then.
+// ask sends the session the events that it has not answered, all at once, and returns the answers in order. An
+// event that was sent before gets the same answer as then.
 func (c *Cluster) ask() (answers []ledger.SessionAnswer, err error) {
 	ctx := c.parent.context
 	events := c.ledger.Events()
@@ -168,7 +168,7 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 	}
 }
 
-// saveSnapshot saves a snapshot where the journal has grown by enough, beside what the actor goes on with. A snapshot
+// saveSnapshot saves a snapshot where the journal has grown by enough, while the actor goes on. A snapshot
 // that is lost makes the next opening take longer, and nothing else.
 func (c *Cluster) saveSnapshot() {
 	if !c.busy.CompareAndSwap(false, true) {

@@ -1,6 +1,6 @@
 // Package clusters runs managed clusters: the agents of nodes, the jobs of users, and for each cluster an online
 // session that decides which job starts where. A cluster is the only client of its session. Everything that it
-// knows stands in a journal before anybody is told, so that a server may be killed at any moment: no job is lost,
+// knows is in a journal before anybody learns of it, so that a server may be killed at any moment: no job is lost,
 // and no attempt starts twice.
 //
 // State and the way to the actor are in state.go. Above it are the leases of agents, the files of jobs (outputs and

@@ -19,7 +19,7 @@ import (
 // ErrLogRemoved says that the outputs of a job were removed to make room for those of later jobs.
 var ErrLogRemoved = errors.New("clusters: the outputs of the job were removed")
 
-// removedFile stands in the directory of a job whose outputs were removed.
+// removedFile is in the directory of a job whose outputs were removed.
 const removedFile = "removed"
 
 // roomWait is how long outputs are not stored before it is looked again whether others can be removed.

@@ -44,8 +44,8 @@ type Config struct {
 	MaxLogs int64
 	// CheckpointDir is the directory of the copies of round jobs' checkpoints; "" means checkpoints in LogDir.
 	CheckpointDir string
-	// MaxCheckpoints is how many bytes of these copies a cluster keeps, the one that is being brought beside the one that
-	// it takes the place of. Zero means 10 GiB; less, that the server keeps none.
+	// MaxCheckpoints is how many bytes of these copies a cluster keeps, the one that is being brought besides the one
+	// that it takes the place of. Zero means 10 GiB; less, that the server keeps none.
 	MaxCheckpoints int64
 	// MaxClusters limits the clusters of all tenants; zero means 1,000.
 	MaxClusters int
@@ -129,12 +129,12 @@ type Cluster struct {
 	stop    chan struct{}
 	ended   chan struct{}
 	deleted bool         // set before stop is closed
-	stored  atomic.Int64 // the bytes that Config.Quotas has been told of
+	stored  atomic.Int64 // the bytes that Config.Quotas counts
 
 	// Owned by the actor.
 	journal *journal
 	ledger  *ledger.Ledger // nil: must be read
-	counted int            // the jobs that Config.Quotas has been told of
+	counted int            // the jobs that Config.Quotas counts
 	saving  sync.WaitGroup // for the snapshot that is being saved, if any
 	busy    atomic.Bool    // a snapshot is being saved
 
@@ -205,7 +205,7 @@ func (c *Cluster) do(ctx context.Context, r *request) error {
 // counters count what happened since the server started.
 type counters struct{ records, commits, failures, expired, logBytes, logsRemoved, copies, copyBytes atomic.Int64 }
 
-// presence is what the server knows of an agent beside the journal, and a copy of what agents ask for again and
+// presence is what the server knows of an agent besides the journal, and a copy of what agents ask for again and
 // again, as of the last durable record.
 type presence struct {
 	epoch    int64

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/serve/admission"
 )
 
 // The bytes that a loaded session takes, as measured with the policies of package sim/policies.
@@ -66,25 +67,17 @@ func (m *memory) claim(tenant string, bytes int64) (own, all int64) {
 	return own, all
 }
 
-// gpusOf counts the GPUs that a session is created with.
-func gpusOf(c *hare.Cluster) (n int64) {
-	for i := range c.Nodes {
-		for _, g := range c.Nodes[i].GPUs {
-			n += int64(g.Count)
-		}
-	}
-	return n
-}
-
 // freeGPUs are the GPUs of a session that count for nothing in what is stored.
 const freeGPUs = 1000
 
 // snapshotBytes is what counts as stored for the GPUs in the snapshots of a session, of which the store keeps three.
-func snapshotBytes(c *hare.Cluster) int64 { return 3 * stateBytes * max(0, gpusOf(c)-freeGPUs) }
+func snapshotBytes(c *hare.Cluster) int64 {
+	return 3 * stateBytes * max(0, admission.GPUsOf(c)-freeGPUs)
+}
 
 // clusterBytes estimates what the GPUs of a session take in memory.
 func clusterBytes(c *hare.Cluster) int64 {
-	return sessionBytes + nodeBytes*int64(len(c.Nodes)) + gpuBytes*gpusOf(c)
+	return sessionBytes + nodeBytes*int64(len(c.Nodes)) + gpuBytes*admission.GPUsOf(c)
 }
 
 // eventBytes estimates what an event adds to the memory of its session, or takes from it, where jobs jobs take bytes.
@@ -105,7 +98,7 @@ func eventBytes(e *hare.Event, jobs, bytes int64) int64 {
 // stateExtra estimates what the jobs of a session take in memory, and the GPUs that joined, by its
 // snapshot.
 func stateExtra(c *hare.Cluster, state []byte) int64 {
-	return stateFactor * max(0, int64(len(state))-stateBytes*gpusOf(c))
+	return stateFactor * max(0, int64(len(state))-stateBytes*admission.GPUsOf(c))
 }
 
 func jobChange(t hare.EventType) int64 {

@@ -57,7 +57,7 @@ type Config struct {
 	Restore func(policy string, snapshot []byte) (online.Durable, error)
 	// Now is the server's clock; nil means time.Now.
 	Now func() time.Time
-	// Logger gets what an operator has to act on: damage, once a session, and the begin
+	// Logger gets what an operator has to act on: damage, once a session, and the beginning
 	// and the end of a time in which the log cannot be written; nil means that nothing is
 	// logged.
 	Logger *slog.Logger

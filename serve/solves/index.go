@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare/serve/store"
 )
 
-// recordBytes is about what a solve takes in the store beside its blobs.
+// recordBytes is about what a solve takes in the store besides its blobs.
 const recordBytes = 2048
 
 // index puts a durable solve into the maps.

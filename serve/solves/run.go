@@ -72,7 +72,7 @@ func (s *solve) execute(ctx context.Context) {
 	s.mu.Lock()
 	now := s.parent.cfg.Now()
 	if s.call.Patient {
-		s.next.BeganUs += max(0, now.Sub(queued).Microseconds()) // the wait is no part of the time limit
+		s.next.BeganUs += max(0, now.Sub(queued).Microseconds()) // the time limit does not count the wait
 	}
 	s.next.StartedUs = micros(now)
 	s.next.Status = StatusRunning

@@ -46,7 +46,7 @@ type solve struct {
 
 	// Used by the goroutine that runs the solve.
 	run      service.RunFunc
-	replan   *hare.ReplanRequest // nil: the solve is no replan
+	replan   *hare.ReplanRequest // nil: the solve is not a replan
 	inst     *hare.Instance
 	warm     *hare.Certificate
 	call     admission.Call

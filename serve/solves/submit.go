@@ -54,13 +54,9 @@ func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed boo
 	s.next = store.SolveState{
 		Tenant: in.Tenant, Status: StatusQueued, CreatedUs: micros(now), BeganUs: micros(in.Began),
 		Hash:    wire.SHA256(in.Instance),
-		Options: store.StoredOptions(in.Options), Jobs: len(in.Instance.Jobs), Attached: in.Attached, Kind: in.Kind,
+		Options: store.StoredOptions(in.Options), Jobs: len(in.Instance.Jobs),
+		GPUs: int(admission.GPUsOf(&in.Instance.Cluster)), Attached: in.Attached, Kind: in.Kind,
 		Parameters: in.Parameters, Key: in.Key,
-	}
-	for i := range in.Instance.Cluster.Nodes {
-		for _, g := range in.Instance.Cluster.Nodes[i].GPUs {
-			s.next.GPUs += g.Count
-		}
 	}
 	if in.Key != "" {
 		s.next.Digest = &in.Digest

@@ -45,8 +45,8 @@ var (
 	moduleName = envName
 )
 
-// ReservedVariables are those of torchrun and of CUDA, which the agent sets.
-var ReservedVariables = []string{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+// reservedVariables are those of torchrun and of CUDA, which the agent sets.
+var reservedVariables = []string{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 	"CUDA_VISIBLE_DEVICES"}
 
 // CheckJob says what is wrong with a job by itself: hare.InvalidErrors with pointers, or nil.
@@ -92,7 +92,7 @@ func CheckJob(n *clusterdoc.NewJob) error {
 		}
 	}
 	if len(es) == 0 {
-		es.CheckHints("", Arrival("j", j, nil).Hints)
+		es.CheckHints("", arrival("j", j, nil).Hints)
 	}
 	if len(es) > 0 {
 		return es
@@ -192,7 +192,7 @@ func checkGPUs(es *hare.InvalidErrors, j *clusterdoc.NewJob) {
 	case perTask < 0 || perTask > gpus:
 		es.Add("/gpus_per_task", "out_of_range", "must be between 1 and gpus (%d)", gpus)
 	case perTask > 0 && gpus%perTask != 0:
-		es.Add("/gpus_per_task", "bad_value", "%d GPUs are no multiple of %d", gpus, perTask)
+		es.Add("/gpus_per_task", "bad_value", "%d GPUs are not a multiple of %d", gpus, perTask)
 	case perTask > 0 && j.Nodes > 0 && gpus/perTask != j.Nodes:
 		es.Add("/gpus_per_task", "bad_value", "%d GPUs on %d nodes are %d a task: one process a node", gpus, j.Nodes,
 			gpus/j.Nodes)
@@ -213,7 +213,7 @@ func checkEnv(es *hare.InvalidErrors, j *clusterdoc.NewJob) {
 			switch {
 			case !envName.MatchString(name):
 				es.Add(at, "bad_name", "must be a name of letters, digits and _ that begins with no digit")
-			case strings.HasPrefix(name, "HARE_") || slices.Contains(ReservedVariables, name):
+			case strings.HasPrefix(name, "HARE_") || slices.Contains(reservedVariables, name):
 				es.Add(at, "not_allowed", "is set by the agent: use another name")
 			case strings.ContainsRune(of.env[name], 0):
 				es.Add(at, "bad_value", "has a zero byte")

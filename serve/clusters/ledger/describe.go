@@ -259,30 +259,11 @@ func (l *Ledger) WhyNot(id string) string {
 	if len(l.types) == 0 {
 		return "waits for the first agent of the cluster: start hare agent on a node"
 	}
-	total, most := map[string]int{}, map[string]int{} // GPUs of a type: in all, and processes that fit
-	for _, a := range l.agents {
-		here := map[string]int{}
-		for i := range a.devices {
-			if a.wanted(i) {
-				here[a.Devices[i].Type]++
-			}
-		}
-		for t, n := range here {
-			total[t] += n
-			if fit := n / j.perTask; j.spec.Nodes > 1 {
-				most[t] += min(1, fit)
-			} else {
-				most[t] += fit
-			}
-		}
-	}
+	total, fit := l.inService(j, nil)
 	names, best := []string{}, 0
 	for _, t := range slices.Sorted(maps.Keys(total)) {
-		if !j.mayRunOn(t) {
-			continue
-		}
 		names = append(names, strconv.Itoa(total[t])+" "+t)
-		best = max(best, most[t])
+		best = max(best, fit[t])
 	}
 	if best >= j.tasks {
 		return ""

@@ -9,17 +9,17 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// Masked takes the place of a value that is not shown.
-const Masked = "***"
+// maskedValue takes the place of a value that is not shown.
+const maskedValue = "***"
 
-// masked has the names of variables, and Masked in the place of their values; nil where there are none.
+// masked has the names of variables, and maskedValue in the place of their values; nil where there are none.
 func masked(env map[string]string) map[string]string {
 	if len(env) == 0 {
 		return nil
 	}
 	names := make(map[string]string, len(env))
 	for name := range env {
-		names[name] = Masked
+		names[name] = maskedValue
 	}
 	return names
 }

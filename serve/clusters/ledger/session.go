@@ -85,7 +85,7 @@ func (l *Ledger) withdraw(j *job) {
 
 // arrive brings a job to the session.
 func (l *Ledger) arrive(j *job) {
-	if a := Arrival(j.id, &j.spec, l.types); len(a.On) > 0 {
+	if a := arrival(j.id, &j.spec, l.types); len(a.On) > 0 {
 		a.Only, a.Exclude = j.only(), j.exclude()
 		j.arrived, j.knows = true, len(l.types)
 		l.emit(hare.Event{Type: hare.EventJobArrived, Job: j.id, Arrived: a})

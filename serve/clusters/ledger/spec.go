@@ -9,8 +9,8 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// Arrival is the job as it arrives at the session of a cluster with GPUs of these types.
-func Arrival(id string, spec *clusterdoc.NewJob, types map[string]bool) *hare.Job {
+// arrival is the job as it arrives at the session of a cluster with GPUs of these types.
+func arrival(id string, spec *clusterdoc.NewJob, types map[string]bool) *hare.Job {
 	tasks, perTask := processes(spec)
 	a := &hare.Job{ID: id, WeightMicro: 1e6, Sync: hare.Rigid, Tasks: int64(tasks),
 		DistinctNodes: spec.Nodes > 1}

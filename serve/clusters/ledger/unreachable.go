@@ -76,7 +76,19 @@ func (l *Ledger) avoided(j *job) (names []string) {
 
 // enough reports whether there is room for all tasks of a job without some nodes.
 func (l *Ledger) enough(j *job, away []string) bool {
-	room := map[string]int{} // by type
+	_, fit := l.inService(j, away)
+	for _, n := range fit {
+		if n >= j.tasks {
+			return true
+		}
+	}
+	return false
+}
+
+// inService counts, by type, the GPUs in service on which a job may run, and the tasks of it that fit on them at once,
+// without some nodes.
+func (l *Ledger) inService(j *job, away []string) (gpus, fit map[string]int) {
+	gpus, fit = map[string]int{}, map[string]int{}
 	for _, a := range l.agents {
 		if slices.Contains(away, a.Name) {
 			continue
@@ -88,13 +100,12 @@ func (l *Ledger) enough(j *job, away []string) bool {
 			}
 		}
 		for t, n := range here {
+			gpus[t] += n
 			if n /= j.perTask; j.spec.Nodes > 1 {
 				n = min(n, 1)
 			}
-			if room[t] += n; room[t] >= j.tasks {
-				return true
-			}
+			fit[t] += n
 		}
 	}
-	return false
+	return gpus, fit
 }
