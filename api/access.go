@@ -2,20 +2,11 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/hare-sched/hare/serve/access"
 )
-
-type callerKey struct{}
-
-// callerOf returns the key of the caller; nil where the server has no keys.
-func callerOf(ctx context.Context) *access.Key {
-	key, _ := ctx.Value(callerKey{}).(*access.Key)
-	return key
-}
 
 // openPaths can be read without a key: they disclose nothing of any tenant.
 var openPaths = map[string]bool{
@@ -67,27 +58,6 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 		defer keys.Hold(key.ID, end)()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
-}
-
-// agentPath reports whether a request is one of those that agents make. Agents renew their leases all the time, so
-// that the tenant's limit of calls does not count them.
-func agentPath(r *http.Request) bool {
-	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/clusters/")
-	parts := strings.Split(rest, "/")
-	if !ok || r.URL.RawPath != "" || len(parts) < 2 || parts[1] != "agents" {
-		return false
-	}
-	what := ""
-	if len(parts) == 4 {
-		what = parts[3]
-	}
-	switch r.Method {
-	case http.MethodPost:
-		return len(parts) == 2 || what == "sync" || what == "logs" || what == "checkpoints"
-	case http.MethodGet:
-		return what == "checkpoints"
-	}
-	return false
 }
 
 // bearer returns the key of an Authorization header. It returns "" where there is no
@@ -150,20 +120,6 @@ func requireAdmin(operator bool, f func(http.ResponseWriter,
 		}
 		return f(w, r)
 	}
-}
-
-// keyEnded reports whether a request was cancelled because its key was revoked or
-// expired.
-func keyEnded(ctx context.Context) bool {
-	return errors.Is(context.Cause(ctx), access.ErrKeyEnded)
-}
-
-// bodyLimit returns the greatest size of the request's body, in bytes.
-func (s *server) bodyLimit(ctx context.Context) int64 {
-	if callerOf(ctx) == nil {
-		return s.cfg.MaxBodyBytes
-	}
-	return min(s.cfg.MaxBodyBytes, s.cfg.Quotas.Of(tenantOf(ctx)).BodyBytes)
 }
 
 // acquire takes one of the slots that the tenant's quota allows for work.

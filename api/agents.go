@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -132,13 +131,6 @@ func (s *server) clusterOfAgent(r *http.Request) (*clusters.Cluster, error) {
 			"key of role agent makes none where the tenant has %d: hare cluster create makes one", agentClusters)}
 	}
 	return s.clusterOrNew(r)
-}
-
-// registrationLimiter limits how often agents register. Safe for concurrent use. Its memory is proportional to the
-// number of keys that have registered lately.
-type registrationLimiter struct {
-	mu      sync.Mutex
-	buckets map[string]*rate.Limiter // by key, or by tenant
 }
 
 // allow counts a registration; the error is *admission.QuotaError.

@@ -20,56 +20,6 @@ import (
 // maxJobBody is the greatest size of the document of a job or a cluster.
 const maxJobBody = 1 << 20
 
-// clusterRoutes adds routes that exist also without Config.Clusters: they answer 404 then.
-func (s *server) clusterRoutes(r chi.Router) {
-	r.Post("/v1/clusters", s.handle(s.createCluster))
-	r.Get("/v1/clusters", s.handle(s.listClusters))
-	r.Get("/v1/clusters/{cluster}", s.handle(s.getCluster))
-	r.Delete("/v1/clusters/{cluster}", s.handle(s.deleteCluster))
-	r.Post("/v1/clusters/{cluster}/jobs", s.handle(s.submitJob))
-	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state", "after", "limit"))
-	r.Get("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.getClusterJob))
-	r.Post("/v1/clusters/{cluster}/jobs/{job}/cancel", s.handle(s.cancelJob))
-	r.Get("/v1/clusters/{cluster}/jobs/{job}/logs", uncompressed(s.handle(s.getJobLog, "task", "stream", "attempt",
-		"offset", "follow")))
-	r.Get("/v1/clusters/{cluster}/agents", s.handle(s.listAgents))
-	r.Post("/v1/clusters/{cluster}/agents", s.handle(s.asAgent(s.registerAgent)))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/sync", s.handle(s.asAgent(s.syncAgent)))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/logs", s.handleKinds([]string{kindBytes}, s.asAgent(s.putLog), "epoch",
-		"job", "attempt", "task", "stream", "offset"))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/checkpoints", s.handleKinds([]string{kindBytes},
-		s.asAgent(s.putCheckpoint), "epoch", "job", "attempt", "round", "bytes", "sha256", "offset"))
-	r.Get("/v1/clusters/{cluster}/agents/{agent}/checkpoints", uncompressed(s.handle(s.asAgent(s.getCheckpoint), "epoch",
-		"job", "attempt", "sha256", "offset")))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/drain", s.handle(s.drainAgent))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/undrain", s.handle(s.undrainAgent))
-}
-
-// clusterProblem maps the errors of package clusters; nil for all others.
-func clusterProblem(err error) *statusError {
-	var conflict *ledger.Conflict
-	switch {
-	case errors.As(err, &conflict):
-		return &statusError{http.StatusConflict, conflict.Code, conflict.Detail}
-	case errors.Is(err, clusters.ErrNoCluster):
-		return &statusError{http.StatusNotFound, "no_cluster", "there is no cluster of that name: GET /v1/clusters lists " +
-			"them"}
-	case errors.Is(err, clusters.ErrNoJob):
-		return &statusError{http.StatusNotFound, "no_such_job", "the cluster has no job of that id, or no such task of it"}
-	case errors.Is(err, clusters.ErrSecret):
-		return &statusError{http.StatusForbidden, "agent_secret", "the header " + clusterdoc.SecretHeader +
-			" is missing, or is not the secret of the agent's last registration: register again"}
-	case errors.Is(err, clusters.ErrLogRemoved):
-		return &statusError{http.StatusGone, "log_removed", "the outputs of the job were removed to make room for " +
-			"those of later jobs: hare serve --logs says how much is kept"}
-	case errors.Is(err, clusters.ErrNoCheckpoint):
-		return &statusError{http.StatusNotFound, "no_checkpoint", "the server does not have that copy of the checkpoint"}
-	case errors.Is(err, clusters.ErrNoAgent):
-		return &statusError{http.StatusNotFound, "no_such_agent", "the cluster has no agent of that name"}
-	}
-	return nil
-}
-
 var errNoClusters = &statusError{http.StatusNotFound, "no_clusters", "this server manages no clusters"}
 
 // cluster returns the cluster of the path.

@@ -18,11 +18,6 @@ import (
 // maxListedJobs limits how many jobs of a solve one answer lists.
 const maxListedJobs = 10_000
 
-func (s *server) explainRoutes(r chi.Router) {
-	r.Get("/v1/solves/{id}/jobs", s.handle(s.admit(s.listSolvedJobs), "sort", "limit"))
-	r.Get("/v1/solves/{id}/jobs/{job}", s.handle(s.admit(s.explainJob), "by_s", "earlier_s", "time_limit_s"))
-}
-
 // solved returns the instance and the result of the solve in the path.
 func (s *server) solved(r *http.Request) (*hare.Instance, *hare.Result, error) {
 	return s.stored(r, chi.URLParam(r, "id"))

@@ -11,14 +11,8 @@ import (
 	"github.com/hare-sched/hare/openapi"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/service"
+	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
-)
-
-const (
-	kindJSON   = "application/json"
-	kindBytes  = "application/octet-stream"
-	kindNDJSON = "application/x-ndjson"
-	kindText   = "text/plain; charset=utf-8"
 )
 
 // handle turns a handler that returns errors into an http.HandlerFunc. Query parameters
@@ -299,4 +293,23 @@ func write(w http.ResponseWriter, kind string, text []byte) error {
 	w.Header().Set("Content-Type", kind)
 	_, err := w.Write(text)
 	return err
+}
+
+// policiesJSON lists the policies of sessions.
+type policiesJSON struct {
+	Policies []registry.SessionInfo `json:"policies"`
+} //	@name	Policies
+
+// getPolicies lists the policies that sessions take.
+//
+//	@Summary		List the policies of sessions
+//	@Description	Each policy says what it goes by in place of sizes, which nobody knows in a session, and which
+//	@Description	parameters it takes, with units and defaults.
+//	@Tags			sessions
+//	@ID				listPolicies
+//	@Produce		json
+//	@Success		200	{object}	policiesJSON	"the policies, by name"
+//	@Router			/v1/policies [get]
+func (s *server) getPolicies(w http.ResponseWriter, _ *http.Request) error {
+	return answerJSON(w, http.StatusOK, policiesJSON{registry.SessionInfos()})
 }

@@ -3,47 +3,14 @@ package api
 import (
 	"context"
 	"log/slog"
-	"net/http"
-	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/service"
 )
-
-// about returns the attributes that name a request and its trace in a line of the log.
-func about(ctx context.Context) []any {
-	line := []any{"request_id", requestID(ctx)}
-	if id := traceID(ctx); id != "" {
-		line = append(line, "trace_id", id)
-	}
-	return line
-}
-
-// subject returns the log attributes of the solve or the session of a request, taken
-// from the path or from the Location of what was created.
-func subject(r *http.Request, route string, answer http.Header) (line []any) {
-	id := chi.URLParam(r, "id")
-	if len(id) > loggedID {
-		id = "" // ids are never this long: the client may have put a key in the path
-	}
-	for _, kind := range []struct{ path, name string }{{"/v1/solves", "solve"}, {"/v1/sessions", "session"}} {
-		if !strings.HasPrefix(route, kind.path) {
-			continue
-		}
-		if id == "" {
-			id, _, _ = strings.Cut(strings.TrimPrefix(answer.Get("Location"), kind.path+"/"), "/")
-		}
-		if id != "" {
-			line = append(line, kind.name, id)
-		}
-	}
-	return line
-}
 
 // solveID returns the id of a stored solve, or the id of the request for others.
 func solveID(ctx context.Context) string {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,10 +19,6 @@ import (
 )
 
 const (
-	// bodyGrace is how long a body may take to arrive at any rate, and bodyRate is the least rate in bytes a second
-	// behind that: a client that has stopped sending is noticed soon, and does not hold what it has for Config.BodyTime.
-	bodyGrace = 5 * time.Second
-	bodyRate  = 16 << 10
 	// slowAfter is when an upload counts as slow, and maxSlow is how many slow uploads may be under way, half of them
 	// of one tenant, or of one address where there are no tenants. A client that sends what it has at once is served
 	// however many others do not.
@@ -87,13 +82,6 @@ func (in *incoming) end() {
 	}
 }
 
-// slowUploads counts uploads that take long.
-type slowUploads struct {
-	mu     sync.Mutex
-	all    int
-	owners map[string]int
-}
-
 func (su *slowUploads) take(owner string) bool {
 	su.mu.Lock()
 	defer su.mu.Unlock()
@@ -113,10 +101,6 @@ func (su *slowUploads) release(owner string) {
 		delete(su.owners, owner)
 	}
 }
-
-// errUploads says that too many uploads are slow.
-var errUploads = &statusError{http.StatusServiceUnavailable, "busy",
-	"too many uploads take long: try again, and send the body compressed"}
 
 // upload is a body on its way in.
 type upload struct {

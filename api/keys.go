@@ -20,15 +20,6 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// keyRoutes adds routes that exist also without Config.Keys: they answer 404 then.
-func (s *server) keyRoutes(r chi.Router) {
-	r.Get("/v1/keys", s.handle(s.requireKeys(requireAdmin(false, s.listKeys))))
-	r.Post("/v1/keys", s.handle(s.requireKeys(requireAdmin(false, s.createKey))))
-	r.Delete("/v1/keys/{id}", s.handle(s.requireKeys(requireAdmin(false, s.revokeKey))))
-	r.Get("/v1/quota", s.handle(s.requireKeys(s.getQuota)))
-	r.Put("/v1/quotas/{tenant}", s.handle(s.requireKeys(requireAdmin(true, s.setQuota))))
-}
-
 // requireKeys wraps a handler that answers 404 where the server has no keys.
 func (s *server) requireKeys(f func(http.ResponseWriter,
 	*http.Request) error) func(http.ResponseWriter, *http.Request) error {

@@ -14,13 +14,6 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-type requestKey struct{}
-
-func requestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestKey{}).(string)
-	return id
-}
-
 // identify gives each request an id: the client's X-Request-ID where it is valid,
 // otherwise a random one.
 func (s *server) identify(next http.Handler) http.Handler {
@@ -129,3 +122,90 @@ func (s *server) recoverPanics(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// about returns the attributes that name a request and its trace in a line of the log.
+func about(ctx context.Context) []any {
+	line := []any{"request_id", requestID(ctx)}
+	if id := traceID(ctx); id != "" {
+		line = append(line, "trace_id", id)
+	}
+	return line
+}
+
+// subject returns the log attributes of the solve or the session of a request, taken
+// from the path or from the Location of what was created.
+func subject(r *http.Request, route string, answer http.Header) (line []any) {
+	id := chi.URLParam(r, "id")
+	if len(id) > loggedID {
+		id = "" // ids are never this long: the client may have put a key in the path
+	}
+	for _, kind := range []struct{ path, name string }{{"/v1/solves", "solve"}, {"/v1/sessions", "session"}} {
+		if !strings.HasPrefix(route, kind.path) {
+			continue
+		}
+		if id == "" {
+			id, _, _ = strings.Cut(strings.TrimPrefix(answer.Get("Location"), kind.path+"/"), "/")
+		}
+		if id != "" {
+			line = append(line, kind.name, id)
+		}
+	}
+	return line
+}
+
+// securityHeaders sets headers that keep browsers from guessing media types, framing
+// and running answers. Pages replace the Content-Security-Policy with their own.
+func (s *server) securityHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if r.TLS != nil {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// writeTimeout closes the connection of a client that reads nothing of the answer
+// for Config.BodyTime, so that no client can hold an answer for ever.
+func (s *server) writeTimeout(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d := &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w), time: s.cfg.BodyTime}
+		// The connection may still have the write deadline of the request before.
+		_ = d.control.SetWriteDeadline(time.Time{})
+		next.ServeHTTP(d, r)
+	})
+}
+
+// deadlineWriter postpones the write deadline of the connection with each write.
+type deadlineWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	time    time.Duration
+	until   time.Time
+}
+
+func (dw *deadlineWriter) Unwrap() http.ResponseWriter { return dw.ResponseWriter }
+
+func (dw *deadlineWriter) WriteHeader(status int) {
+	dw.extend()
+	dw.ResponseWriter.WriteHeader(status)
+}
+
+func (dw *deadlineWriter) Write(b []byte) (int, error) {
+	dw.extend()
+	return dw.ResponseWriter.Write(b)
+}
+
+func (dw *deadlineWriter) extend() {
+	if now := time.Now(); now.Add(dw.time / 2).After(dw.until) {
+		dw.until = now.Add(dw.time)
+		_ = dw.control.SetWriteDeadline(dw.until) // some connections, as in tests, have no deadlines
+	}
+}
+
+// loggedID is the greatest length of an id from a path that the log shows.
+const loggedID = 40

@@ -17,7 +17,7 @@ import (
 //   - A request that names another origin in Origin or Sec-Fetch-Site is refused. Browsers set these headers, and
 //     scripts cannot change them; other programs do not send them.
 //   - A page of another site whose name points at this server (DNS rebinding) has the server's origin, but the name
-//     stands in the header Host. So Host must be a name that nobody else can own.
+//     is in the header Host. So Host must be a name that nobody else can own.
 //   - A body must have the Content-Type that its route takes. A page that sets one needs the server's permission
 //     first, which the server never gives. This holds where a browser sends neither Origin nor Sec-Fetch-Site.
 

@@ -10,9 +10,17 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/openapi"
+	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/serve/access"
 	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/clusters/ledger"
 	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/solves"
+	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/wire"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 const internalDetail = "an internal error, logged under this request_id"
@@ -57,14 +65,6 @@ func problemErrors(faults hare.InvalidErrors) []openapi.ProblemError {
 	}
 	return out
 }
-
-// statusError is a refusal that carries its own HTTP status.
-type statusError struct {
-	status       int
-	code, detail string
-}
-
-func (e *statusError) Error() string { return e.detail }
 
 // fail answers with the problem document of an error. All errors are mapped to HTTP
 // here.
@@ -171,4 +171,103 @@ func (s *server) invalid(w http.ResponseWriter, r *http.Request, faults hare.Inv
 func (s *server) tooLarge(w http.ResponseWriter, r *http.Request, limit int64) {
 	s.problem(w, r, http.StatusRequestEntityTooLarge, wire.CodeBodyTooLarge,
 		fmt.Sprintf("the body is larger than the limit of %d bytes, before or after decompression", limit), nil)
+}
+
+// clusterProblem maps the errors of package clusters; nil for all others.
+func clusterProblem(err error) *statusError {
+	var conflict *ledger.Conflict
+	switch {
+	case errors.As(err, &conflict):
+		return &statusError{http.StatusConflict, conflict.Code, conflict.Detail}
+	case errors.Is(err, clusters.ErrNoCluster):
+		return &statusError{http.StatusNotFound, "no_cluster", "there is no cluster of that name: GET /v1/clusters lists " +
+			"them"}
+	case errors.Is(err, clusters.ErrNoJob):
+		return &statusError{http.StatusNotFound, "no_such_job", "the cluster has no job of that id, or no such task of it"}
+	case errors.Is(err, clusters.ErrSecret):
+		return &statusError{http.StatusForbidden, "agent_secret", "the header " + clusterdoc.SecretHeader +
+			" is missing, or is not the secret of the agent's last registration: register again"}
+	case errors.Is(err, clusters.ErrLogRemoved):
+		return &statusError{http.StatusGone, "log_removed", "the outputs of the job were removed to make room for " +
+			"those of later jobs: hare serve --logs says how much is kept"}
+	case errors.Is(err, clusters.ErrNoCheckpoint):
+		return &statusError{http.StatusNotFound, "no_checkpoint", "the server does not have that copy of the checkpoint"}
+	case errors.Is(err, clusters.ErrNoAgent):
+		return &statusError{http.StatusNotFound, "no_such_agent", "the cluster has no agent of that name"}
+	}
+	return nil
+}
+
+// sessionProblem returns the refusal of an error of package sessions; nil for other
+// errors.
+func sessionProblem(err error) *statusError {
+	var conflict *sessions.ConflictError
+	var limit *admission.LimitError
+	var crowded *sessions.MemoryError
+	var corrupt *store.CorruptError
+	var quota *admission.QuotaError
+	var quarantined *sessions.QuarantineError
+	var planless *sessions.NoPlansError
+	switch {
+	case errors.As(err, &planless):
+		return &statusError{http.StatusNotFound, "no_plan", planless.Error()}
+	case errors.As(err, &quota):
+		return &statusError{http.StatusTooManyRequests, quota.Code, quota.Error()}
+	case errors.As(err, &conflict):
+		return &statusError{http.StatusConflict, "conflict", conflict.Error()}
+	case errors.As(err, &crowded):
+		return &statusError{http.StatusServiceUnavailable, "busy", crowded.Error()}
+	case errors.As(err, &limit):
+		return &statusError{http.StatusTooManyRequests, "limit", limit.Error()}
+	case errors.Is(err, admission.ErrFull):
+		return &statusError{http.StatusServiceUnavailable, "full",
+			"the server has reached its limit for all tenants: try again later"}
+	case errors.Is(err, store.ErrStorage):
+		return &statusError{http.StatusInsufficientStorage, "storage_full", "the log cannot be written, the disk is full " +
+			"or failing: nothing is lost that was answered; make room, and send this again"}
+	case errors.As(err, &corrupt):
+		return &statusError{http.StatusInternalServerError, "corrupt_log", corrupt.Error()}
+	case errors.As(err, &quarantined):
+		return &statusError{http.StatusInternalServerError, "quarantined", quarantined.Error()}
+	case errors.Is(err, access.ErrKeyEnded):
+		return &statusError{http.StatusUnauthorized, "bad_key", "the key was revoked or has expired"}
+	case errors.Is(err, store.ErrNoSession):
+		return &statusError{http.StatusNotFound, "no_session", "there is no session of that id, or no more"}
+	case errors.Is(err, admission.ErrDraining):
+		return &statusError{http.StatusServiceUnavailable, "draining",
+			"the server is shutting down: connect again, and go on behind the last answer"}
+	}
+	return nil
+}
+
+// solveProblem returns the refusal of an error of package solves; nil for other errors.
+func solveProblem(err error) *statusError {
+	var key *solves.KeyError
+	switch {
+	case errors.As(err, &key):
+		return keyProblem(key)
+	case errors.Is(err, solves.ErrNoSolve):
+		return &statusError{http.StatusNotFound, "no_solve", "there is no solve of that id"}
+	case errors.Is(err, solves.ErrGone):
+		return &statusError{http.StatusGone, "gone", "the solve of that id was deleted"}
+	case errors.Is(err, solves.ErrRunning):
+		return &statusError{http.StatusConflict, "not_ended", "the solve has not ended: cancel it first, POST …/cancel"}
+	case errors.Is(err, solves.ErrNoResult):
+		return &statusError{http.StatusNotFound, "no_result",
+			"there is nothing to show of this solve yet: GET it with ?wait=, or follow its events"}
+	case errors.Is(err, plot.ErrNoSchedule):
+		return &statusError{http.StatusNotFound, "no_schedule",
+			"the result holds no schedule: none was found, or the solve was asked for detail none or jobs"}
+	}
+	return nil
+}
+
+// keyProblem returns the refusal of an Idempotency-Key that was used before.
+func keyProblem(err *solves.KeyError) *statusError {
+	if err.InFlight {
+		return &statusError{http.StatusConflict, "key_in_flight",
+			"a call with this Idempotency-Key is being taken in: send it again"}
+	}
+	return &statusError{http.StatusUnprocessableEntity, "key_reused",
+		"this Idempotency-Key came with another body before: take a new key"}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// often marks, at the end of a name, a query parameter that may occur more than once.
+// repeatable marks, at the end of a name, a query parameter that may occur more than once.
 const repeatable = "*"
 
 // checkQuery refuses query parameters that takes does not name, and repeated parameters
@@ -46,4 +46,19 @@ func checkQuery(r *http.Request, takes []string) error {
 
 func badQuery(format string, a ...any) error {
 	return &statusError{http.StatusBadRequest, "bad_query", fmt.Sprintf(format, a...)}
+}
+
+// flag reads a boolean query parameter; false where the parameter is absent.
+func flag(r *http.Request, name string) (bool, error) {
+	q := r.URL.Query()
+	if !q.Has(name) {
+		return false, nil
+	}
+	switch values := q[name]; {
+	case len(values) == 1 && values[0] == "true":
+		return true, nil
+	case len(values) == 1 && values[0] == "false":
+		return false, nil
+	}
+	return false, &statusError{http.StatusBadRequest, "bad_query", "?" + name + "= must be true or false"}
 }

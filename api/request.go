@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -135,9 +134,6 @@ func (s *server) body(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 	return decompress(in.claim, coding, body, limit)
 }
 
-// errSlow is returned where the body took longer than Config.BodyTime to arrive, or came too slowly.
-var errSlow = errors.New("api: the body took too long")
-
 // negotiate returns whichever of the media types the client prefers (RFC 9110, 12.5.1),
 // and the first for clients without an Accept header. It fails if the client accepts
 // none.
@@ -180,4 +176,21 @@ func (s *server) readBody(w http.ResponseWriter, r *http.Request, limit int64) (
 		err = admission.ClaimOf(r.Context()).Grow(admission.DecodeFactor * int64(len(text)))
 	}
 	return text, err
+}
+
+// replanFields are the fields of a request that make it a replan of an earlier result.
+var replanFields = []string{"previous", "previous_instance", "at_s", "stability"}
+
+// replanFaults returns the faults of a replan with missing fields.
+func replanFaults(req *hare.ReplanRequest) (faults hare.InvalidErrors) {
+	given := req.Before != nil || req.HasAt || req.HasStability
+	switch {
+	case req.Previous == nil && given:
+		faults = append(faults, &hare.InvalidError{Code: "missing_field",
+			Detail: `"previous" is missing: previous_instance, at_s and stability belong to it`})
+	case req.Previous != nil && !req.HasAt:
+		faults = append(faults, &hare.InvalidError{Code: "missing_field",
+			Detail: `"at_s" is missing: give the planning instant on the clock of the previous schedule`})
+	}
+	return faults
 }

@@ -13,36 +13,11 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/serve/access"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/sessions"
-	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/wire"
 	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
-
-const kindEvents = "text/event-stream"
-
-// loggedID is the greatest length of an id from a path that the log shows.
-const loggedID = 40
-
-// sessionRoutes adds routes that exist also without Config.Sessions: they answer 404
-// then.
-func (s *server) sessionRoutes(r chi.Router) {
-	r.Post("/v1/sessions", s.handle(s.admit(s.createSession)))
-	r.Get("/v1/sessions", s.handle(s.listSessions, "limit", "after"))
-	r.Get("/v1/sessions/{id}", s.handle(s.getSession))
-	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
-	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
-	r.Get("/v1/sessions/{id}/plan", s.handle(s.getPlan))
-	r.Post("/v1/sessions/{id}/events",
-		uncompressed(fullDuplex(s.handleKinds([]string{kindNDJSON, kindJSON}, s.postEvents))))
-	r.Get("/v1/sessions/{id}/decisions", uncompressed(s.handle(s.getDecisions, "after", "follow")))
-	r.Get("/v1/sessions/{id}/log", s.handle(s.getLog, "after"))
-	r.Get("/v1/sessions/{id}/regret", regretRoute(s.handle(s.admit(s.getRegret), "detail", "every_s", "against",
-		"objective")))
-	r.Get("/v1/sessions/{id}/schedule", s.handle(s.admit(s.getSchedule)))
-}
 
 // uncompressed bypasses compression, which would buffer lines that must be sent at
 // once.
@@ -397,46 +372,4 @@ func (s *server) refusal(r *http.Request, err error) *wire.Refusal {
 	}
 	s.cfg.Logger.Error("event failed", "request_id", requestID(r.Context()), "error", err)
 	return one(http.StatusInternalServerError, "", "internal", internalDetail)
-}
-
-// sessionProblem returns the refusal of an error of package sessions; nil for other
-// errors.
-func sessionProblem(err error) *statusError {
-	var conflict *sessions.ConflictError
-	var limit *admission.LimitError
-	var crowded *sessions.MemoryError
-	var corrupt *store.CorruptError
-	var quota *admission.QuotaError
-	var quarantined *sessions.QuarantineError
-	var planless *sessions.NoPlansError
-	switch {
-	case errors.As(err, &planless):
-		return &statusError{http.StatusNotFound, "no_plan", planless.Error()}
-	case errors.As(err, &quota):
-		return &statusError{http.StatusTooManyRequests, quota.Code, quota.Error()}
-	case errors.As(err, &conflict):
-		return &statusError{http.StatusConflict, "conflict", conflict.Error()}
-	case errors.As(err, &crowded):
-		return &statusError{http.StatusServiceUnavailable, "busy", crowded.Error()}
-	case errors.As(err, &limit):
-		return &statusError{http.StatusTooManyRequests, "limit", limit.Error()}
-	case errors.Is(err, admission.ErrFull):
-		return &statusError{http.StatusServiceUnavailable, "full",
-			"the server has reached its limit for all tenants: try again later"}
-	case errors.Is(err, store.ErrStorage):
-		return &statusError{http.StatusInsufficientStorage, "storage_full", "the log cannot be written, the disk is full " +
-			"or failing: nothing is lost that was answered; make room, and send this again"}
-	case errors.As(err, &corrupt):
-		return &statusError{http.StatusInternalServerError, "corrupt_log", corrupt.Error()}
-	case errors.As(err, &quarantined):
-		return &statusError{http.StatusInternalServerError, "quarantined", quarantined.Error()}
-	case errors.Is(err, access.ErrKeyEnded):
-		return &statusError{http.StatusUnauthorized, "bad_key", "the key was revoked or has expired"}
-	case errors.Is(err, store.ErrNoSession):
-		return &statusError{http.StatusNotFound, "no_session", "there is no session of that id, or no more"}
-	case errors.Is(err, admission.ErrDraining):
-		return &statusError{http.StatusServiceUnavailable, "draining",
-			"the server is shutting down: connect again, and go on behind the last answer"}
-	}
-	return nil
 }

@@ -8,17 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/sim/study"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
-
-func (s *server) simulationRoutes(r chi.Router) {
-	r.Post("/v1/simulations", s.handle(s.admit(s.simulate)))
-}
 
 // describeRun returns the document of a run, with its jobs where the request asks for
 // them.

@@ -6,33 +6,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/wire"
 )
-
-func (s *server) solveRoutes(r chi.Router) {
-	const one = "/v1/solves/{id}"
-	r.Post("/v1/solves", s.handle(s.solve))
-	r.Get("/v1/solves", s.handle(s.listSolves, "status", "termination", "instance_sha256", "limit", "after"))
-	// The ETag of getSolve is the hash of the uncompressed bytes, so they are sent
-	// uncompressed.
-	r.Get(one, uncompressed(s.handle(s.getSolve, "wait")))
-	r.Delete(one, s.handle(s.deleteSolve))
-	r.Post(one+"/cancel", s.handle(s.cancelSolve))
-	r.Get(one+"/result", s.handle(s.getResult))
-	r.Get(one+"/schedule", s.handle(s.admit(s.getSolveSchedule), "format", "from_s", "to_s", "job"+repeatable,
-		"gpu"+repeatable))
-	r.Get(one+"/gantt.svg", s.handle(s.admit(s.getGanttSVG), "width"))
-	r.Get(one+"/gantt.png", s.handle(s.admit(s.getGanttPNG), "width"))
-	r.Get(one+"/gantt.html", s.handle(s.admit(s.getGanttHTML))) // the page fits the window of the browser
-	r.Get(one+"/certificate", s.handle(s.admit(s.getCertificate)))
-	r.Get(one+"/instance", s.handle(s.getInstance))
-	r.Get(one+"/events", uncompressed(s.handle(s.getSolveEvents, "after")))
-}
 
 // solve answers with the result, or with 202 and the path at which the result will be.
 //

@@ -16,7 +16,6 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/wire"
@@ -378,36 +377,4 @@ func (s *server) getInstance(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", kindJSON)
 	return wire.EncodeInstance(w, inst)
-}
-
-// solveProblem returns the refusal of an error of package solves; nil for other errors.
-func solveProblem(err error) *statusError {
-	var key *solves.KeyError
-	switch {
-	case errors.As(err, &key):
-		return keyProblem(key)
-	case errors.Is(err, solves.ErrNoSolve):
-		return &statusError{http.StatusNotFound, "no_solve", "there is no solve of that id"}
-	case errors.Is(err, solves.ErrGone):
-		return &statusError{http.StatusGone, "gone", "the solve of that id was deleted"}
-	case errors.Is(err, solves.ErrRunning):
-		return &statusError{http.StatusConflict, "not_ended", "the solve has not ended: cancel it first, POST …/cancel"}
-	case errors.Is(err, solves.ErrNoResult):
-		return &statusError{http.StatusNotFound, "no_result",
-			"there is nothing to show of this solve yet: GET it with ?wait=, or follow its events"}
-	case errors.Is(err, plot.ErrNoSchedule):
-		return &statusError{http.StatusNotFound, "no_schedule",
-			"the result holds no schedule: none was found, or the solve was asked for detail none or jobs"}
-	}
-	return nil
-}
-
-// keyProblem returns the refusal of an Idempotency-Key that was used before.
-func keyProblem(err *solves.KeyError) *statusError {
-	if err.InFlight {
-		return &statusError{http.StatusConflict, "key_in_flight",
-			"a call with this Idempotency-Key is being taken in: send it again"}
-	}
-	return &statusError{http.StatusUnprocessableEntity, "key_reused",
-		"this Idempotency-Key came with another body before: take a new key"}
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -11,16 +10,7 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/serve/admission"
-	"github.com/hare-sched/hare/serve/service"
-	"github.com/hare-sched/hare/serve/store"
-	"github.com/hare-sched/hare/sim/study"
 )
-
-// scope is the instrumentation scope of the spans.
-const scope = "github.com/hare-sched/hare"
 
 // traced records each request as a span that continues the client's trace (header
 // traceparent). Without tracing it adds nothing. Probes and scrapes have no spans.
@@ -56,37 +46,6 @@ func failSpan(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, errorKind(err))
 	}
-}
-
-// errorKind classifies errors for metrics and traces.
-func errorKind(err error) string {
-	var faults hare.InvalidErrors
-	var fault *hare.InvalidError
-	var status *statusError
-	var run *study.RunError
-	switch {
-	case errors.As(err, &run):
-		return run.Code
-	case errors.Is(err, admission.ErrBusy):
-		return "busy"
-	case errors.Is(err, admission.ErrLate):
-		return "late"
-	case errors.Is(err, admission.ErrDraining):
-		return "draining"
-	case errors.Is(err, context.Canceled):
-		return "cancelled"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "deadline"
-	case errors.Is(err, store.ErrStorage):
-		return "storage"
-	case errors.Is(err, service.ErrInfeasible):
-		return "infeasible"
-	case errors.As(err, &faults), errors.As(err, &fault):
-		return "invalid"
-	case errors.As(err, &status):
-		return status.code
-	}
-	return "internal"
 }
 
 // nameSpan gives the span of a request its route, which is known once the request has

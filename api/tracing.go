@@ -106,9 +106,6 @@ func (t *Tracing) Close(ctx context.Context) error {
 	return nil
 }
 
-// Flush sends the queued spans now.
-func (t *Tracing) Flush(ctx context.Context) error { return t.provider.ForceFlush(ctx) }
-
 func (m *metrics) registerTracing(t *Tracing) {
 	counts := &spanCounts{}
 	if t != nil {
@@ -174,3 +171,6 @@ func (ce *countingExporter) ExportSpans(ctx context.Context, spans []sdktrace.Re
 	}
 	return nil // the failure is counted and logged
 }
+
+// scope is the instrumentation scope of the spans.
+const scope = "github.com/hare-sched/hare"

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/solves"
@@ -20,12 +18,6 @@ import (
 )
 
 const kindSVG = "image/svg+xml"
-
-// whatIfLimiter counts the running what-ifs of each tenant.
-type whatIfLimiter struct {
-	mu      sync.Mutex
-	running map[string]int
-}
 
 // acquire takes one of the tenant's max slots; ok is false where all are taken.
 func (wl *whatIfLimiter) acquire(tenant string, max int) (end func(), ok bool) {
@@ -45,15 +37,6 @@ func (wl *whatIfLimiter) acquire(tenant string, max int) (end func(), ok bool) {
 			delete(wl.running, tenant)
 		}
 	}, true
-}
-
-// defaultMaxWhatIfs is how many what-ifs of a tenant run at a time by default.
-const defaultMaxWhatIfs = 4
-
-func (s *server) whatIfRoutes(r chi.Router) {
-	r.Post("/v1/what-if", uncompressed(s.handle(s.admit(s.whatIf))))
-	r.Get("/v1/solves/{id}/prices", s.handle(s.admit(s.prices)))
-	r.Get("/v1/solves/{id}/prices.svg", s.handle(s.admit(s.pricesPicture)))
 }
 
 // whatIf compares scenarios with a base.
@@ -159,22 +142,6 @@ func withPointer(err error, pointer string) error {
 		return err
 	}
 	return &absentSolve{pointer}
-}
-
-// absentSolve is returned where a solve does not exist or has no result.
-type absentSolve struct{ pointer string }
-
-func (*absentSolve) Error() string {
-	return "there is no such solve, or it is not finished or no longer kept"
-}
-
-// faults points to the id in the document of the request, where the id comes from
-// there.
-func (absent *absentSolve) faults() hare.InvalidErrors {
-	if absent.pointer == "" {
-		return nil
-	}
-	return hare.InvalidErrors{{Pointer: absent.pointer, Code: "no_solve", Detail: absent.Error()}}
 }
 
 // prices answers with the prices of a stored solve.

@@ -169,7 +169,7 @@ func TestOperator(t *testing.T) {
 	doctor(at("restored"), "schema version 99")
 	expect(t, exitUsage, "not a directory", "serve", "--listen", "127.0.0.1:0", "--data-dir",
 		filepath.Join(at("good"), "x"))
-	expect(t, exitUsage, "is no data directory and no backup", "repair", file(t, "text", "hello"), at("none"))
+	expect(t, exitUsage, "is neither a data directory nor a backup", "repair", file(t, "text", "hello"), at("none"))
 	if _, err := os.Stat(filepath.Join(at("none"), "hare.db")); err == nil {
 		t.Error("what was refused left a database")
 	}

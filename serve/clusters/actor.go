@@ -11,42 +11,6 @@ import (
 	"github.com/hare-sched/hare/serve/store"
 )
 
-// maxBatch is the greatest number of requests that become durable together.
-const maxBatch = 1024
-
-// request is something that the actor does for a caller.
-type request struct {
-	// prepare looks at the state and returns what is to be recorded; nil for requests that only read.
-	prepare func(l *ledger.Ledger) (*ledger.Record, error)
-	// after runs once the record is durable, and may read the state; nil means nothing.
-	after func(l *ledger.Ledger)
-	err   error
-	done  chan struct{}
-}
-
-// do runs a request to its end. A record may become durable though do fails with the error of ctx.
-func (c *Cluster) do(ctx context.Context, r *request) error {
-	r.done = make(chan struct{})
-	select {
-	case c.inbox <- r:
-	case <-c.ended:
-		return c.endErr()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case <-r.done:
-		return r.err
-	case <-c.ended:
-		select {
-		case <-r.done:
-			return r.err
-		default:
-			return c.endErr()
-		}
-	}
-}
-
 // run is the goroutine that owns the state. Each turn takes what waits, makes it durable at once, answers, and
 // then tells the session what follows.
 func (c *Cluster) run() {
@@ -90,8 +54,8 @@ func (c *Cluster) run() {
 	}
 }
 
-// ask tells the session the events that it has not answered, all at once, and returns the answers in order. An
-// event that was told before gets the same answer as then.
+// ask sends the session the events that it has not answered, all at once, and returns the answers in order. An
+// event that was sent before gets the same answer as then.
 func (c *Cluster) ask() (answers []ledger.SessionAnswer, err error) {
 	ctx := c.parent.context
 	events := c.ledger.Events()
@@ -171,7 +135,7 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 			c.parent.counts.expired.Add(1)
 			c.parent.cfg.Logger.Warn("an agent is lost", "cluster", c.name, "agent", name)
 		}
-		if c.planReady() || c.wakeDue() || c.ledger.PinsEnd(c.parent.cfg.Now().UnixMicro()) {
+		if c.planReady() || c.wakeDue() || c.ledger.AffinitiesEnd(c.parent.cfg.Now().UnixMicro()) {
 			err = errors.Join(err, record(&ledger.Record{Tick: true}))
 		}
 	}
@@ -204,7 +168,7 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 	}
 }
 
-// saveSnapshot saves a snapshot where the journal has grown by enough, beside what the actor goes on with. A snapshot
+// saveSnapshot saves a snapshot where the journal has grown by enough, while the actor goes on. A snapshot
 // that is lost makes the next opening take longer, and nothing else.
 func (c *Cluster) saveSnapshot() {
 	if !c.busy.CompareAndSwap(false, true) {

@@ -1,3 +1,10 @@
+// Package clusters runs managed clusters: the agents of nodes, the jobs of users, and for each cluster an online
+// session that decides which job starts where. A cluster is the only client of its session. Everything that it
+// knows is in a journal before anybody learns of it, so that a server may be killed at any moment: no job is lost,
+// and no attempt starts twice.
+//
+// State and the way to the actor are in state.go. Above it are the leases of agents, the files of jobs (outputs and
+// copies of checkpoints) and the actor; clusters.go makes and ends clusters.
 package clusters
 
 import (
@@ -6,14 +13,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -23,142 +27,6 @@ import (
 	"github.com/hare-sched/hare/serve/store"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
-
-// ErrNoCluster says that there is no cluster of that name.
-var ErrNoCluster = errors.New("clusters: no such cluster")
-
-// ErrNoJob says that the cluster has no job of that ID.
-var ErrNoJob = errors.New("clusters: no such job")
-
-// ErrNoAgent says that the cluster has no agent of that name.
-var ErrNoAgent = errors.New("clusters: no such agent")
-
-// ErrSecret says that what claims to be an agent does not show the secret of the agent's registration.
-var ErrSecret = errors.New("clusters: not the secret of the agent's registration")
-
-// Config sizes Clusters. Zero is a valid value of each field but Store and Sessions.
-type Config struct {
-	// Store has the journals: store.Journals of the store of the sessions, or a store of its own.
-	Store    store.SessionStore
-	Sessions *sessions.Sessions
-	// LogDir is the directory of the jobs' outputs; "" means a temporary one, gone with Close.
-	LogDir string
-	// LogLimit is how many bytes of one output of one task are kept; zero means 16 MiB.
-	LogLimit int64
-	// MaxLogs is how many bytes of outputs a cluster keeps. Beyond it the outputs of the jobs that were submitted
-	// first and have ended are removed. Zero means 10 GiB.
-	MaxLogs int64
-	// CheckpointDir is the directory of the copies of round jobs' checkpoints; "" means checkpoints in LogDir.
-	CheckpointDir string
-	// MaxCheckpoints is how many bytes of these copies a cluster keeps, the one that is being brought beside the one that
-	// it takes the place of. Zero means 10 GiB; less, that the server keeps none.
-	MaxCheckpoints int64
-	// MaxClusters limits the clusters of all tenants; zero means 1,000.
-	MaxClusters int
-	// MaxJobs limits the jobs of a cluster that have not ended; zero means 100,000.
-	MaxJobs int
-	// Quotas count the jobs of each tenant that have not ended, and the bytes that are stored; nil means no quotas.
-	Quotas *admission.Quotas
-	// Lease is how long an agent may go on without an answer; zero means 15 s. Kill is how long the server
-	// waits beyond that before it gives the agent's work away; zero means 5 s.
-	Lease, Kill time.Duration
-	// SnapshotBytes is how many bytes a journal grows by, at least, between two snapshots; zero means 2 MiB.
-	SnapshotBytes int
-	// Tick is how often leases are looked at; zero means 1 s.
-	Tick time.Duration
-	// Now is the server's clock; nil means time.Now.
-	Now func() time.Time
-	// Logger gets what an operator has to act on; nil means that nothing is logged.
-	Logger *slog.Logger
-}
-
-func (c Config) withDefaults() Config {
-	number := func(n *time.Duration, d time.Duration) {
-		if *n <= 0 {
-			*n = d
-		}
-	}
-	number(&c.Lease, 15*time.Second)
-	number(&c.Kill, 5*time.Second)
-	number(&c.Tick, time.Second)
-	if c.LogLimit <= 0 {
-		c.LogLimit = 16 << 20
-	}
-	if c.MaxLogs <= 0 {
-		c.MaxLogs = 10 << 30
-	}
-	if c.MaxCheckpoints == 0 {
-		c.MaxCheckpoints = 10 << 30
-	}
-	if c.MaxClusters <= 0 {
-		c.MaxClusters = 1000
-	}
-	if c.MaxJobs <= 0 {
-		c.MaxJobs = 100_000
-	}
-	if c.SnapshotBytes <= 0 {
-		c.SnapshotBytes = 2 << 20
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
-}
-
-// Clusters are the managed clusters of one server. Safe for concurrent use.
-type Clusters struct {
-	cfg     Config
-	context context.Context // of the actors
-	cancel  context.CancelFunc
-	ownLogs bool
-	counts  counters
-
-	mu       sync.Mutex
-	clusters map[clusterKey]*Cluster
-	closed   bool
-}
-
-type clusterKey struct{ tenant, name string }
-
-// Cluster is one managed cluster. Safe for concurrent use.
-type Cluster struct {
-	parent  *Clusters
-	name    string
-	meta    store.Meta
-	cfg     storedConfig
-	session *sessions.Session
-	damage  error // the journal cannot be read; owned by the actor once it runs
-	inbox   chan *request
-	stop    chan struct{}
-	ended   chan struct{}
-	deleted bool         // set before stop is closed
-	stored  atomic.Int64 // the bytes that Config.Quotas has been told of
-
-	// Owned by the actor.
-	journal *journal
-	ledger  *ledger.Ledger // nil: must be read
-	counted int            // the jobs that Config.Quotas has been told of
-	saving  sync.WaitGroup // for the snapshot that is being saved, if any
-	busy    atomic.Bool    // a snapshot is being saved
-
-	mu        sync.Mutex
-	presences map[string]*presence
-	logs      [64]sync.Mutex // of outputs that are being written, by the hash of their path
-	room      logRoom
-	copies    copies
-}
-
-// storedConfig is the stored form of what a cluster was created with.
-type storedConfig struct {
-	Tenant     string          `json:"tenant,omitempty"`
-	Name       string          `json:"name"`
-	Policy     string          `json:"policy"`
-	Parameters json.RawMessage `json:"parameters,omitempty"`
-	Session    string          `json:"session"`
-}
 
 // Open takes over the journals and starts the clusters that they describe.
 func Open(ctx context.Context, cfg Config) (*Clusters, error) {
@@ -382,18 +250,6 @@ func (cs *Clusters) Close() error {
 	}
 	return err
 }
-
-// endErr says why a cluster takes no more requests.
-func (c *Cluster) endErr() error {
-	c.parent.mu.Lock()
-	defer c.parent.mu.Unlock()
-	if c.deleted {
-		return ErrNoCluster
-	}
-	return admission.ErrDraining
-}
-
-func (c *Cluster) logDir() string { return filepath.Join(c.parent.cfg.LogDir, c.meta.ID) }
 
 // Describe describes the cluster.
 func (c *Cluster) Describe(ctx context.Context) (*clusterdoc.Cluster, error) {

@@ -11,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,28 +22,6 @@ import (
 
 // ErrNoCheckpoint says that the server does not have the copy of a checkpoint that an agent asks for.
 var ErrNoCheckpoint = errors.New("clusters: no such copy of a checkpoint")
-
-const (
-	// keepCopies is how long the copies of a job that has ended are kept, where nothing else needs the room.
-	keepCopies = time.Hour
-	// sweepEvery is how often the server removes copies of jobs that have ended.
-	sweepEvery = time.Minute
-	partSuffix = ".part"
-)
-
-// copies are the copies of checkpoints of round jobs that a cluster keeps, in a directory for each job. A copy is
-// called by its attempt, its round and its SHA-256 hash; while it is brought, .part follows.
-type copies struct {
-	locks [16]sync.Mutex // of jobs, by number
-
-	mu    sync.Mutex
-	bytes atomic.Int64 // of all files, where there are quotas
-
-	parts    map[string]int64  // by job, the bytes that the copy will have that is being brought
-	problems map[string]string // by job, why the last one was not kept
-}
-
-func (c *Cluster) copyDir() string { return filepath.Join(c.parent.cfg.CheckpointDir, c.meta.ID) }
 
 func copyName(x *clusterdoc.CheckpointCopy) string {
 	return fmt.Sprintf("%d-%d-%s", x.Attempt, x.Round, x.SHA256)

@@ -15,8 +15,8 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// makeRoom sees that the copy that is to be brought fits beside all others, and the one that it takes the place of. A
-// part that is there already, with the bytes that it has, has its room, unless the server has started again or another
+// makeRoom sees that the copy that is to be brought fits besides all others and the one that it replaces. A part
+// that is there already, with the bytes that it has, has its room, unless the server has started again or another
 // size was said.
 func (c *Cluster) makeRoom(ctx context.Context, at *clusterdoc.CheckpointChunk, there bool, have int64) error {
 	c.copies.mu.Lock()
@@ -59,8 +59,8 @@ func (c *Cluster) overQuota(at *clusterdoc.CheckpointChunk) error {
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// copiesUse adds up the bytes of all copies, and of those that are being brought, but for that of a job: the size that
-// they will have, or after a restart the bytes that are there. The caller has the lock.
+// copiesUse adds up the bytes of all copies, and of those that are being brought, but for that of a job: the size
+// that they will have, or after a restart the bytes that are there. The caller has the lock.
 func (c *Cluster) copiesUse(job string) (used int64, err error) {
 	for id, bytes := range c.copies.parts {
 		if id != job {

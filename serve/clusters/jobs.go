@@ -77,7 +77,7 @@ func (c *Cluster) Job(ctx context.Context, id string) (job *clusterdoc.Job, err 
 			if job.State == clusterdoc.JobWaiting {
 				why := l.WhyNot(id)
 				if why == "" {
-					why = l.Pinned(id)
+					why = l.WaitsFor(id)
 				}
 				if why != "" {
 					job.Reason, waits = why, false

@@ -135,8 +135,8 @@ func (j *journal) append(ctx context.Context, records []*ledger.Record) (bytes i
 }
 
 // snapshot is a snapshot of the ledger at the end of the journal, without its state and checksum, and a function
-// that adds these and may run beside the ledger. It is nil where the journal has grown by less than least bytes, or
-// by less than the last snapshot, so that writing snapshots never takes longer than writing the journal.
+// that adds these and may run while the ledger goes on. It is nil where the journal has grown by less than least
+// bytes, or by less than the last snapshot, so that writing snapshots never takes longer than writing the journal.
 func (j *journal) snapshot(l *ledger.Ledger, least int) (func() store.Snapshot, error) {
 	if j.fresh < max(least, j.size) {
 		return nil, nil

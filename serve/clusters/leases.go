@@ -15,21 +15,6 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// presence is what the server knows of an agent beside the journal, and a copy of what agents ask for again and
-// again, as of the last durable record.
-type presence struct {
-	epoch    int64
-	secret   string // the SHA-256 of the registration's; "" where it had none
-	alive    bool
-	reports  int64
-	devices  int
-	faults   map[int]string
-	orders   []clusterdoc.Order
-	answered time.Time // when the server last gave the agent a lease
-	heard    time.Time
-	wake     chan struct{} // closed and replaced when orders or epoch have changed
-}
-
 func (p *presence) update(l *ledger.Ledger, name string) {
 	p.epoch, p.reports, p.alive, _ = l.Agent(name)
 	p.secret = l.SecretSum(name)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hare-sched/hare/serve/clusters/ledger"
@@ -20,19 +19,11 @@ import (
 // ErrLogRemoved says that the outputs of a job were removed to make room for those of later jobs.
 var ErrLogRemoved = errors.New("clusters: the outputs of the job were removed")
 
-// removedFile stands in the directory of a job whose outputs were removed.
+// removedFile is in the directory of a job whose outputs were removed.
 const removedFile = "removed"
 
 // roomWait is how long outputs are not stored before it is looked again whether others can be removed.
 const roomWait = 10 * time.Second
-
-// logRoom counts the bytes of the outputs that a cluster keeps. The zero value has not counted yet.
-type logRoom struct {
-	mu      sync.Mutex
-	counted bool
-	bytes   int64
-	looked  time.Time // when outputs were last removed, or looked for
-}
 
 // reserve makes room for n more bytes, among the outputs of the cluster and in the quota of its tenant: it removes
 // the outputs of the jobs that ended first. It says whether there is room.
@@ -119,24 +110,4 @@ func (c *Cluster) removeLogs(ctx context.Context, most int64) error {
 		c.parent.counts.logsRemoved.Add(1)
 	}
 	return nil
-}
-
-// directoryBytes adds up the sizes of the files below a directory; one that is not there has none.
-func directoryBytes(dir string) (bytes int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			bytes += info.Size()
-		} else if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return err
-	})
-	return bytes, err
 }

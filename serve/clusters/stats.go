@@ -2,13 +2,9 @@ package clusters
 
 import (
 	"context"
-	"sync/atomic"
 
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
-
-// counters count what happened since the server started.
-type counters struct{ records, commits, failures, expired, logBytes, logsRemoved, copies, copyBytes atomic.Int64 }
 
 // Stats are the numbers of all clusters of a server.
 type Stats struct {

@@ -38,17 +38,6 @@ type Hooks struct {
 	Committed func(ctx context.Context, began time.Time, bytes int, err error)
 }
 
-// SetHooks sets the hooks. Calls that have begun may end without calling the new hooks.
-func (s *Service) SetHooks(h Hooks) { s.hooks.Store(&h) }
-
-// currentHooks returns the hooks of SetHooks; without them, hooks that do nothing.
-func (s *Service) currentHooks() *Hooks {
-	if h := s.hooks.Load(); h != nil {
-		return h
-	}
-	return &Hooks{}
-}
-
 func (h *Hooks) waited(ctx context.Context, began time.Time, err error) {
 	if h.Waited != nil {
 		h.Waited(ctx, began, err)

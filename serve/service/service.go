@@ -1,6 +1,8 @@
 // Package service runs solves, bounds and checks for concurrent callers: a bounded
 // number at a time, a bounded queue for the others, one deadline for waiting and
 // working, and a graceful shutdown. It does not know about HTTP.
+//
+// service.go has the queue; above it are admission and the run of a solve that has its slot, and then the calls.
 package service
 
 import (
@@ -15,22 +17,6 @@ import (
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 )
-
-// ErrInfeasible is returned where a job can never run, so that no finite bound exists.
-var ErrInfeasible = solver.ErrInfeasible
-
-// DefaultGap is the gap of solves without a gap of their own.
-const DefaultGap = solver.DefaultGap
-
-// Methods lists the methods of Bound.
-func Methods() []string { return solver.Methods() }
-
-// Engine does the work that a Service admits and queues, in place of package solver.
-type Engine interface {
-	Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error)
-	Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error)
-	Verify(inst *hare.Instance, res *hare.Result, prev *verify.Previous) *verify.Report
-}
 
 // Config configures a Service. The zero value works.
 type Config struct {
@@ -191,89 +177,6 @@ func (s *Service) wait(ctx context.Context, t *admission.Ticket, quit <-chan str
 	}
 }
 
-// Solve solves one instance. The time limit includes the time in the queue. When ctx
-// ends, the answer is the best certified pair of schedule and bound so far.
-func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
-	opt = solver.Defaults(opt)
-	if err := solver.CheckOptions(opt); err != nil {
-		return nil, err
-	}
-	limit := opt.TimeLimit
-	if limit == 0 {
-		limit = s.cfg.MaxTime
-	}
-	opt, a, err := s.AdmitSolve(inst, opt, admission.Call{Deadline: time.Now().Add(limit)})
-	if err != nil {
-		return nil, err
-	}
-	ctx, leave, err := s.Await(ctx, s.queue.Enqueue(a), nil)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	return s.Run(ctx, inst, opt, RunOptions{Call: a, Deadline: a.Deadline})
-}
-
-// Bound computes a lower bound by one method.
-func (s *Service) Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
-	deadline := time.Now().Add(s.cfg.MaxTime)
-	ctx, leave, err := s.acquire(ctx, deadline)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	if s.cfg.Engine != nil {
-		return s.cfg.Engine.Bound(ctx, inst, method)
-	}
-	return solver.Bound(ctx, inst, method, s.cfg.Solver)
-}
-
-// BoundExpected bounds the mean cost over the durations of jobs (docs/reference/model.md, "Durations").
-func (s *Service) BoundExpected(ctx context.Context, inst *hare.Instance) (*hare.Relaxation, error) {
-	deadline := time.Now().Add(s.cfg.MaxTime)
-	ctx, leave, err := s.acquire(ctx, deadline)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	return solver.BoundExpected(ctx, inst, s.cfg.Solver)
-}
-
-// Replay runs the replay of a session when admission lets it run, for at most the longest
-// time of a call.
-func (s *Service) Replay(ctx context.Context, run func(context.Context) error) error {
-	deadline := time.Now().Add(s.cfg.MaxTime)
-	ctx, leave, err := s.acquire(ctx, deadline)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	return run(ctx)
-}
-
-// Verify checks a result. The result of a replan is checked against previous, an
-// earlier result for the instance before; both may be nil, as verify.Previous
-// documents. A check that has begun is not cancelled.
-func (s *Service) Verify(ctx context.Context, inst *hare.Instance, res, previous *hare.Result,
-	before *hare.Instance) (*verify.Report, error) {
-	_, leave, err := s.acquire(ctx, time.Now().Add(s.cfg.MaxTime))
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	prev := &verify.Previous{Result: previous, Instance: before}
-	if s.cfg.Engine != nil {
-		return s.cfg.Engine.Verify(inst, res, prev), nil
-	}
-	return verify.CheckReplan(inst, res, prev), nil
-}
-
 // Drain refuses new work and waits until all admitted calls have ended. When ctx ends
 // before that, Drain refuses the waiting calls and cancels the running ones, which then
 // return their best certified pairs so far.
@@ -299,3 +202,27 @@ func (s *Service) Drain(ctx context.Context) {
 
 // Ended is closed when running calls must end, because the context of Drain has ended.
 func (s *Service) Ended() <-chan struct{} { return s.life.Done() }
+
+// SetHooks sets the hooks. Calls that have begun may end without calling the new hooks.
+func (s *Service) SetHooks(h Hooks) { s.hooks.Store(&h) }
+
+// currentHooks returns the hooks of SetHooks; without them, hooks that do nothing.
+func (s *Service) currentHooks() *Hooks {
+	if h := s.hooks.Load(); h != nil {
+		return h
+	}
+	return &Hooks{}
+}
+
+// Initial intercepts of the models of simulations, as for admission.NewCostsAt.
+const (
+	simIntercept   = -8
+	simLPIntercept = -5
+)
+
+// Engine does the work that a Service admits and queues, in place of package solver.
+type Engine interface {
+	Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error)
+	Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error)
+	Verify(inst *hare.Instance, res *hare.Result, prev *verify.Previous) *verify.Report
+}

@@ -11,9 +11,9 @@ import (
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
-// SimulationLimits limits simulations that a Service runs: the largest use some
+// simulationLimits limits simulations that a Service runs: the largest use some
 // hundreds of MiB of memory.
-var SimulationLimits = study.Limits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, Work: 10_000_000, GPUs: 100_000,
+var simulationLimits = study.Limits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, Work: 10_000_000, GPUs: 100_000,
 	Faults: 1_000_000, Matched: 1000}
 
 // Simulate waits for a slot and simulates the runs of req one after another. limit
@@ -26,7 +26,7 @@ func (s *Service) Simulate(ctx context.Context, req *simulatedoc.Request, limit 
 	if err := study.Validate(req); err != nil {
 		return nil, err
 	}
-	if err := SimulationLimits.Check(req); err != nil {
+	if err := simulationLimits.Check(req); err != nil {
 		return nil, err
 	}
 	if limit == 0 {
@@ -51,7 +51,7 @@ func (s *Service) Simulate(ctx context.Context, req *simulatedoc.Request, limit 
 	ans = &study.Answer{Status: hare.StatusSucceeded, Asked: study.CountRuns(req), Report: *study.NewReport(req)}
 	var before []study.Run
 	rep, err := study.Simulate(timed, req, study.Config{
-		Solver: s.cfg.Solver, Limits: SimulationLimits, Progress: progress,
+		Solver: s.cfg.Solver, Limits: simulationLimits, Progress: progress,
 		Ended: func(i int, r *study.Run) error {
 			before = append(before, *r)
 			if ended == nil {
@@ -83,9 +83,9 @@ const (
 	runBytes          = 400
 )
 
-// SimulationFootprint estimates the bytes of memory that a simulation within SimulationLimits takes at most.
+// SimulationFootprint estimates the bytes of memory that a simulation within simulationLimits takes at most.
 func SimulationFootprint(req *simulatedoc.Request) int64 {
-	l := &SimulationLimits
+	l := &simulationLimits
 	jobs := int64(max(0, min(study.GuessJobs(req), l.Jobs)))
 	clusters := hare.Instance{}
 	for _, g := range req.GPUs {
@@ -110,12 +110,6 @@ func (s *Service) simulationCosts(req *simulatedoc.Request) *admission.Costs {
 	}
 	return s.simCosts
 }
-
-// Initial intercepts of the models of simulations, as for admission.NewCostsAt.
-const (
-	simIntercept   = -8
-	simLPIntercept = -5
-)
 
 // simulationWork estimates the size of a simulation before its trace is read.
 func simulationWork(req *simulatedoc.Request, limit time.Duration) admission.Work {

@@ -16,54 +16,6 @@ import (
 // batchBytes is the approximate greatest size of a row.
 const batchBytes = 1 << 20
 
-// actor holds the state of a session in memory. One goroutine applies events to the
-// policy at once, and resolves the promises of a batch once the batch is durable:
-// until then the policy is ahead of the log, and no caller sees the policy's state.
-// One batch is written while the next batch fills.
-type actor struct {
-	session *Session
-	inbox   chan *Promise
-	left    chan struct{} // closed when the goroutine has ended
-	evict   chan struct{} // asks the actor to end; where it cannot, it answers on stays
-	stays   chan struct{}
-
-	policy   online.Durable // nil: not loaded yet
-	damage   error          // why the log cannot be loaded; a second try would not help
-	links    store.Chain    // the end of the log, with the batches in memory
-	atUs     int64          // time of the last event
-	jobs     int64          // jobs that have not ended
-	jobBytes int64          // what they are estimated to take in memory
-	fresh    int            // events since the last snapshot
-	retryAt  time.Time      // when events are accepted again after failure
-	failure  error          // the last failure to write the log
-	epoch    time.Time      // a reading of the server's clock, with the monotonic clock
-	epochUs  int64          // the session's time at epoch
-
-	filling *batch
-	writing *batch // nil: nothing is being written
-	step    [1]hare.Event
-	row     []wire.Record // the last row that was read for a duplicate
-	plans   planning
-	// skipPlans leaves the plans of the log out while the log is read.
-	skipPlans bool
-}
-
-// batch holds what becomes durable together, and the promises that wait for it.
-type batch struct {
-	row       store.Row // without Data there is nothing to write
-	snapshot  *store.Snapshot
-	promises  []*Promise
-	decisions []hare.Decision // memory of the promises' decisions
-	done      chan error
-}
-
-func newActor(s *Session) *actor {
-	return &actor{session: s, inbox: make(chan *Promise, s.parent.cfg.Window), left: make(chan struct{}),
-		evict: make(chan struct{}), stays: make(chan struct{}, 1), filling: newBatch()}
-}
-
-func newBatch() *batch { return &batch{done: make(chan error, 1)} }
-
 func (a *actor) run() {
 	defer a.session.parent.actors.Done()
 	defer close(a.left)
@@ -223,24 +175,6 @@ func (a *actor) applyWithoutPlan(p *Promise) error {
 	return a.apply(p)
 }
 
-func jobChange(t hare.EventType) int64 {
-	switch t {
-	case hare.EventJobArrived:
-		return 1
-	case hare.EventJobEnded, hare.EventJobCancelled:
-		return -1
-	}
-	return 0
-}
-
-// pending is the number of events in the batch that fills.
-func (a *actor) pending() int64 {
-	if len(a.filling.row.Data) == 0 {
-		return 0
-	}
-	return a.filling.row.Last - a.filling.row.First + 1
-}
-
 // serverUs reads the server's clock. The monotonic clock drives the result, which never
 // goes back, also where the machine's clock is set back.
 func (a *actor) serverUs() int64 {
@@ -285,86 +219,6 @@ func (a *actor) recorded(p *Promise) error {
 	}
 	p.answer, p.duplicate = hare.Answer{Seq: seq, Decisions: rec.Decisions}, true
 	return nil
-}
-
-// startWrite hands the filled batch to the committer, or resolves the promises of the
-// batch at once where there is nothing to write.
-func (a *actor) startWrite() {
-	b := a.filling
-	if len(b.row.Data) == 0 {
-		if len(b.promises) > 0 {
-			resolve(b.promises)
-			b.promises = nil
-		}
-		return
-	}
-	b.row.Session, b.row.Prev = a.session.id, a.links.Sum
-	b.row.Sum = b.row.Checksum()
-	a.links.Last, a.links.Sum = b.row.Last, b.row.Sum
-	if a.fresh >= a.session.parent.cfg.SnapshotEvery && a.atLog() {
-		b.snapshot = a.snapshot()
-	}
-	a.writing, a.filling = b, newBatch()
-	a.session.parent.commits <- b
-}
-
-// atLog reports whether the policy's state is that after the events of the log and of the
-// batches in memory. A policy that failed has no state, and a policy that took a plan with
-// which no event is recorded yet is ahead.
-func (a *actor) atLog() bool { return a.policy != nil && a.plans.taken == nil }
-
-// snapshot returns a snapshot of the end of the batch that is written next, or nil
-// where the policy panicked.
-func (a *actor) snapshot() *store.Snapshot {
-	s := &store.Snapshot{Session: a.session.id, Seq: a.links.Last, AtUs: a.atUs, Jobs: a.jobs, Chain: a.links.Sum}
-	if a.guard(0, func() error { s.State = a.policy.AppendSnapshot(nil); return nil }) != nil {
-		return nil
-	}
-	s.Sum = s.Checksum()
-	a.fresh = 0
-	return s
-}
-
-func resolve(promises []*Promise) {
-	for _, p := range promises {
-		close(p.done)
-	}
-}
-
-// finishWrite records the outcome of the batch that was being written.
-func (a *actor) finishWrite(err error) {
-	b := a.writing
-	a.writing = nil
-	if err == nil {
-		a.retryAt = time.Time{}
-		a.session.countStored(int64(len(b.row.Data)))
-		a.session.extend(b.row.Last)
-		resolve(b.promises)
-		return
-	}
-	// The policy is ahead of the log, and later events were applied to that state: the
-	// policy must be loaded from the log again.
-	a.policy = nil
-	a.dropPlans()
-	a.retryAt, a.failure = time.Now().Add(a.session.parent.cfg.Retry), err
-	for _, p := range append(b.promises, a.filling.promises...) {
-		p.answer, p.duplicate, p.err = hare.Answer{}, false, err
-		close(p.done)
-	}
-	a.filling = newBatch()
-}
-
-// flush waits until all applied events are durable or lost.
-func (a *actor) flush() {
-	for {
-		if a.writing == nil {
-			a.startWrite()
-		}
-		if a.writing == nil {
-			return
-		}
-		a.finishWrite(<-a.writing.done)
-	}
 }
 
 // unload saves a snapshot and ends the actor. With forGood unset, the actor ends only

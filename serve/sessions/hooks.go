@@ -14,17 +14,6 @@ type Hooks struct {
 	Given func(outcome PlanOutcome, age time.Duration)
 }
 
-// SetHooks sets the hooks. Calls that have begun may end without calling the new hooks.
-func (ss *Sessions) SetHooks(h Hooks) { ss.hooks.Store(&h) }
-
-// currentHooks returns the hooks of SetHooks; without them, hooks that do nothing.
-func (ss *Sessions) currentHooks() *Hooks {
-	if h := ss.hooks.Load(); h != nil {
-		return h
-	}
-	return &Hooks{}
-}
-
 func (h *Hooks) planned(outcome PlanOutcome, took time.Duration) {
 	if h.Planned != nil {
 		h.Planned(outcome, took)
@@ -35,4 +24,26 @@ func (h *Hooks) given(outcome PlanOutcome, age time.Duration) {
 	if h.Given != nil {
 		h.Given(outcome, age)
 	}
+}
+
+// PlanOutcome says what became of a question for a plan, or of a plan.
+type PlanOutcome string
+
+// A question ends as made, failed, late, panicked or cancelled, and a plan that was made
+// is taken or refused, or is dropped where the session leaves memory before.
+const (
+	PlanMade      PlanOutcome = "made"
+	PlanFailed    PlanOutcome = "failed"    // the planner returned an error, or no plan
+	PlanLate      PlanOutcome = "late"      // the planner needed more than Config.PlanTime
+	PlanPanicked  PlanOutcome = "panicked"  // the planner, or the policy with the plan, panicked
+	PlanCancelled PlanOutcome = "cancelled" // the state that the question was about is gone
+	PlanTaken     PlanOutcome = "taken"
+	PlanRefused   PlanOutcome = "refused" // the policy refused the plan
+	PlanDropped   PlanOutcome = "dropped"
+)
+
+// PlanOutcomes lists all outcomes.
+func PlanOutcomes() []PlanOutcome {
+	return []PlanOutcome{PlanMade, PlanFailed, PlanLate, PlanPanicked, PlanCancelled, PlanTaken, PlanRefused,
+		PlanDropped}
 }

@@ -114,7 +114,7 @@ func (e *adoptError) Unwrap() error { return e.CorruptError }
 func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snapshot) error {
 	links := store.Chain{Session: a.session.id, Sum: s.Chain}
 	atUs, jobs, fresh := s.AtUs, s.Jobs, 0
-	jobBytes := stateExtra(a.session, s.State)
+	jobBytes := stateExtra(&a.session.cfg.Cluster, s.State)
 	extra := jobBytes
 	if s.Seq > 0 {
 		// The log must hold the row that ends with the snapshot's event.

@@ -1,13 +1,8 @@
 package sessions
 
 import (
-	"cmp"
-	"context"
-	"fmt"
 	"math"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/admission"
@@ -24,19 +19,6 @@ const (
 	stateFactor  = 4   // bytes in memory, for each byte of jobs in a snapshot
 )
 
-// evictWait is how long a session that is asked to leave memory may be busy with its events before it is left alone.
-const evictWait = 100 * time.Millisecond
-
-// MemoryError says that the sessions in memory, all of which are in use, leave no room for one more.
-type MemoryError struct {
-	Bytes, Limit int64 // what the session takes, and what all may take
-}
-
-func (e *MemoryError) Error() string {
-	return fmt.Sprintf("the session takes about %d MiB of memory, and the sessions in use leave less of the %d MiB of "+
-		"hare serve --session-memory: try again", e.Bytes>>20, e.Limit>>20)
-}
-
 // memory counts the estimated bytes of the sessions that are loaded or being made. Safe for concurrent use.
 type memory struct {
 	limit int64 // of all; 0 means none
@@ -47,9 +29,10 @@ type memory struct {
 	owners map[string]int64 // without those that use nothing
 }
 
-func newMemory(cfg *Config) *memory {
-	m := &memory{limit: cfg.Memory, share: math.MaxInt64, owners: map[string]int64{}}
-	if m.limit > 0 && cfg.Quotas != nil {
+// newMemory has no limit where limit is 0, and gives a tenant half of it where there are tenants.
+func newMemory(limit int64, tenants bool) *memory {
+	m := &memory{limit: limit, share: math.MaxInt64, owners: map[string]int64{}}
+	if m.limit > 0 && tenants {
 		m.share = m.limit / 2
 	}
 	return m
@@ -84,142 +67,18 @@ func (m *memory) claim(tenant string, bytes int64) (own, all int64) {
 	return own, all
 }
 
-// claim counts bytes of a tenant for a session that is to be loaded or made. Where there is no room, sessions that are
-// not in use leave memory, the least recently used first and but never, those of the tenant alone where its own share
-// is used up. The error is *admission.QuotaError or *MemoryError.
-func (ss *Sessions) claim(ctx context.Context, tenant string, bytes int64, but *Session) error {
-	for range 3 { // another may take what was given back
-		own, all := ss.memory.claim(tenant, bytes)
-		switch {
-		case own == 0 && all == 0:
-			return nil
-		case own > 0 && ss.evict(ctx, own, func(s *Session) bool { return s != but && s.cfg.tenant == tenant }):
-		case own > 0:
-			return &admission.QuotaError{Code: "quota_session_memory", Limit: float64(ss.memory.share >> 20),
-				What: "MiB of sessions in memory", After: time.Second}
-		case !ss.evict(ctx, all, func(s *Session) bool { return s != but }):
-			return &MemoryError{bytes, ss.memory.limit}
-		}
-	}
-	return &MemoryError{bytes, ss.memory.limit}
-}
-
-// evict lets sessions leave memory that are not in use until bytes are given back. It says whether they are; where all
-// that are not in use have fewer, none leaves.
-func (ss *Sessions) evict(ctx context.Context, bytes int64, which func(*Session) bool) bool {
-	type idle struct {
-		s         *Session
-		used, has int64
-	}
-	var found []idle
-	sum := int64(0)
-	ss.mu.Lock()
-	for _, s := range ss.sessions {
-		if has := s.claimed.Load(); has > 0 && which(s) && !s.busy() {
-			found = append(found, idle{s, s.used.Load(), has})
-			sum += has
-		}
-	}
-	ss.mu.Unlock()
-	if sum < bytes {
-		return false
-	}
-	slices.SortFunc(found, func(a, b idle) int { return cmp.Compare(a.used, b.used) })
-	for i := range found {
-		if found[i].s.evict(ctx) {
-			if bytes -= found[i].has; bytes <= 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// busy reports whether events of the session wait.
-func (s *Session) busy() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.actor != nil && len(s.actor.inbox) > 0
-}
-
-// evict asks the session to leave memory and says whether it has.
-func (s *Session) evict(ctx context.Context) bool {
-	s.mu.RLock()
-	a := s.actor
-	s.mu.RUnlock()
-	if a == nil {
-		return true
-	}
-	timer := time.NewTimer(evictWait)
-	defer timer.Stop()
-	select {
-	case a.evict <- struct{}{}:
-	case <-a.left:
-		return true
-	case <-timer.C:
-		return false
-	case <-ctx.Done():
-		return false
-	}
-	select {
-	case <-a.left:
-		return true
-	case <-a.stays:
-		return false
-	}
-}
-
-// gpusOf counts the GPUs that a session is created with.
-func gpusOf(c *hare.Cluster) (n int64) {
-	for i := range c.Nodes {
-		for _, g := range c.Nodes[i].GPUs {
-			n += int64(g.Count)
-		}
-	}
-	return n
-}
-
 // freeGPUs are the GPUs of a session that count for nothing in what is stored.
 const freeGPUs = 1000
 
 // snapshotBytes is what counts as stored for the GPUs in the snapshots of a session, of which the store keeps three.
-func snapshotBytes(c *hare.Cluster) int64 { return 3 * stateBytes * max(0, gpusOf(c)-freeGPUs) }
+func snapshotBytes(c *hare.Cluster) int64 {
+	return 3 * stateBytes * max(0, admission.GPUsOf(c)-freeGPUs)
+}
 
 // clusterBytes estimates what the GPUs of a session take in memory.
 func clusterBytes(c *hare.Cluster) int64 {
-	return sessionBytes + nodeBytes*int64(len(c.Nodes)) + gpuBytes*gpusOf(c)
+	return sessionBytes + nodeBytes*int64(len(c.Nodes)) + gpuBytes*admission.GPUsOf(c)
 }
-
-// claim counts what the session is expected to take once it is loaded. Those of managed clusters are never refused.
-func (s *Session) claim(ctx context.Context) (int64, error) {
-	bytes := clusterBytes(&s.cfg.Cluster) + s.extra.Load()
-	if s.kept.Load() {
-		s.parent.memory.add(s.cfg.tenant, bytes)
-		return bytes, nil
-	}
-	return bytes, s.parent.claim(ctx, s.cfg.tenant, bytes, s)
-}
-
-// grow counts what jobs and GPUs take that come, or gives back what those took that go. The error is that of
-// Sessions.claim.
-func (s *Session) grow(bytes int64, refuse bool) error {
-	if bytes = max(bytes, -s.extra.Load()); bytes == 0 {
-		return nil
-	}
-	if bytes > 0 && refuse && !s.kept.Load() {
-		if err := s.parent.claim(context.Background(), s.cfg.tenant, bytes, s); err != nil {
-			return err
-		}
-	} else {
-		s.parent.memory.add(s.cfg.tenant, bytes)
-	}
-	s.extra.Add(bytes)
-	s.claimed.Add(bytes)
-	return nil
-}
-
-// unclaim gives back what a session took that has left memory.
-func (s *Session) unclaim() { s.parent.memory.add(s.cfg.tenant, -s.claimed.Swap(0)) }
 
 // eventBytes estimates what an event adds to the memory of its session, or takes from it, where jobs jobs take bytes.
 func eventBytes(e *hare.Event, jobs, bytes int64) int64 {
@@ -236,7 +95,18 @@ func eventBytes(e *hare.Event, jobs, bytes int64) int64 {
 	return 0
 }
 
-// stateExtra estimates what the jobs of a session take in memory, and the GPUs that joined, by its snapshot.
-func stateExtra(s *Session, state []byte) int64 {
-	return stateFactor * max(0, int64(len(state))-stateBytes*gpusOf(&s.cfg.Cluster))
+// stateExtra estimates what the jobs of a session take in memory, and the GPUs that joined, by its
+// snapshot.
+func stateExtra(c *hare.Cluster, state []byte) int64 {
+	return stateFactor * max(0, int64(len(state))-stateBytes*admission.GPUsOf(c))
+}
+
+func jobChange(t hare.EventType) int64 {
+	switch t {
+	case hare.EventJobArrived:
+		return 1
+	case hare.EventJobEnded, hare.EventJobCancelled:
+		return -1
+	}
+	return 0
 }

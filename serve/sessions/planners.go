@@ -13,28 +13,6 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// PlanOutcome says what became of a question for a plan, or of a plan.
-type PlanOutcome string
-
-// A question ends as made, failed, late, panicked or cancelled, and a plan that was made
-// is taken or refused, or is dropped where the session leaves memory before.
-const (
-	PlanMade      PlanOutcome = "made"
-	PlanFailed    PlanOutcome = "failed"    // the planner returned an error, or no plan
-	PlanLate      PlanOutcome = "late"      // the planner needed more than Config.PlanTime
-	PlanPanicked  PlanOutcome = "panicked"  // the planner, or the policy with the plan, panicked
-	PlanCancelled PlanOutcome = "cancelled" // the state that the question was about is gone
-	PlanTaken     PlanOutcome = "taken"
-	PlanRefused   PlanOutcome = "refused" // the policy refused the plan
-	PlanDropped   PlanOutcome = "dropped"
-)
-
-// PlanOutcomes lists all outcomes.
-func PlanOutcomes() []PlanOutcome {
-	return []PlanOutcome{PlanMade, PlanFailed, PlanLate, PlanPanicked, PlanCancelled, PlanTaken, PlanRefused,
-		PlanDropped}
-}
-
 // planners answers the questions of all sessions in goroutines of its own, in the order in
 // which the questions were asked. A session has at most one question, so sessions take
 // turns.
@@ -75,8 +53,8 @@ type plannedAnswer struct {
 // planner any more.
 const abandonAfter = 500 * time.Millisecond
 
-func newPlanners(cfg *Config, hooks func() *Hooks) *planners {
-	return &planners{most: cfg.Planners, limit: cfg.PlanTime, hooks: hooks, running: map[*planJob]struct{}{},
+func newPlanners(most int, limit time.Duration, hooks func() *Hooks) *planners {
+	return &planners{most: most, limit: limit, hooks: hooks, running: map[*planJob]struct{}{},
 		changed: make(chan struct{})}
 }
 

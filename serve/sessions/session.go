@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -42,9 +41,6 @@ type Info struct {
 	Active bool
 }
 
-// SequenceError says that the number of an event is greater than the expected number.
-type SequenceError struct{ Got, Expected int64 }
-
 func (e *SequenceError) Error() string {
 	return fmt.Sprintf("event %d came where event %d is expected: send the events from %d on", e.Got, e.Expected,
 		e.Expected)
@@ -56,44 +52,6 @@ type ConflictError struct{ Seq int64 }
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("event %d is recorded with other content: a number is used once", e.Seq)
 }
-
-// Promise is the answer to an event that was submitted.
-type Promise struct {
-	event hare.Event
-	view  func(*actor) // is called in place of applying an event
-	done  chan struct{}
-
-	answer    hare.Answer
-	duplicate bool
-	err       error
-}
-
-// Done returns a channel that is closed when the answer is there.
-func (p *Promise) Done() <-chan struct{} { return p.done }
-
-// Wait returns the answer once the event and its decisions are durable. An error says
-// that the event was not accepted and changed nothing: *SequenceError, *ConflictError,
-// *admission.LimitError, *hare.InvalidError (the policy refused the event, or the event's
-// time goes back), *store.CorruptError, *QuarantineError, store.ErrNoSession, or
-// admission.ErrDraining. After store.ErrStorage, and where ctx ended, the event may be
-// recorded or not: sending the event again shows which. The decisions are read-only.
-func (p *Promise) Wait(ctx context.Context) (hare.Answer, error) {
-	select {
-	case <-p.done:
-		return p.answer, p.err
-	default:
-	}
-	select {
-	case <-p.done:
-		return p.answer, p.err
-	case <-ctx.Done():
-		return hare.Answer{}, ctx.Err()
-	}
-}
-
-// Duplicate says, once Done is closed, that the event had been recorded before and that
-// the answer is the recorded one.
-func (p *Promise) Duplicate() bool { return p.duplicate }
 
 // storedConfig is the stored form of a SessionConfig.
 type storedConfig struct {
@@ -126,3 +84,6 @@ func decodeConfig(b []byte) (cfg SessionConfig, err error) {
 	}
 	return cfg, err
 }
+
+// SequenceError says that the number of an event is greater than the expected number.
+type SequenceError struct{ Got, Expected int64 }

@@ -1,3 +1,10 @@
+// Package sessions runs online sessions over a store. Each session in memory has an
+// actor, a goroutine that applies the events to the session's policy. An answer is given
+// once the event and its decisions are durable, so that a session can be recovered after
+// a crash.
+//
+// State is in state.go; above it are plans, memory, writing and loading, then the actor, then what callers do with one
+// session. Open and Close are at the top.
 package sessions
 
 import (
@@ -6,12 +13,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -21,89 +24,6 @@ import (
 	registry "github.com/hare-sched/hare/sim/policies"
 )
 
-// Config sizes Sessions. Zero is a valid value of each field but Store.
-type Config struct {
-	Store store.SessionStore
-	// MaxSessions limits the sessions that exist, of all tenants; zero means 10,000.
-	MaxSessions int
-	// Quotas limits the sessions of a tenant and the bytes of their logs; nil means no
-	// limit.
-	Quotas *admission.Quotas
-	// MaxJobs limits the jobs of a session that have not ended; zero means 100,000.
-	MaxJobs int
-	// Memory limits the estimated bytes of the sessions in memory and of those that are being made; zero means no limit.
-	// With Quotas, a tenant may have half of it. Where it is used up, sessions leave memory before Idle has passed.
-	Memory int64
-	// Idle is how long a session without events stays in memory; zero means 5 min.
-	Idle time.Duration
-	// SnapshotEvery is the number of events between snapshots, and the greatest number of
-	// events that are replayed after a crash; zero means 50,000.
-	SnapshotEvery int
-	// Window is how many events of a session may wait to be applied, and the greatest
-	// number of events that become durable together; zero means 1,024.
-	Window int
-	// Retry is how long a session takes no events after a failed write of the log; zero
-	// means 1 s.
-	Retry time.Duration
-	// Planners is how many plans are made at the same time, of all sessions; zero means
-	// half as many as goroutines run at the same time, and at least one.
-	Planners int
-	// PlanTime is the longest time that a plan may take; zero means 10 s. A planner that
-	// does not end then is left alone. At most Planners of them are: while that many are
-	// left alone, no plans are made.
-	PlanTime time.Duration
-	// PlanRetry is the time from a plan that failed to the next try, which doubles with
-	// each failure in a row, up to 5 min; zero means 1 s.
-	PlanRetry time.Duration
-	// New and Restore make policies; nil means the functions of package sim/policies.
-	New     func(policy string, cluster *hare.Cluster, parameters []byte) (online.Durable, error)
-	Restore func(policy string, snapshot []byte) (online.Durable, error)
-	// Now is the server's clock; nil means time.Now.
-	Now func() time.Time
-	// Logger gets what an operator has to act on: damage, once a session, and the begin
-	// and the end of a time in which the log cannot be written; nil means that nothing is
-	// logged.
-	Logger *slog.Logger
-}
-
-func (c Config) withDefaults() Config {
-	number := func(n *int, d int) {
-		if *n <= 0 {
-			*n = d
-		}
-	}
-	number(&c.MaxSessions, 10_000)
-	number(&c.MaxJobs, 100_000)
-	number(&c.SnapshotEvery, 50_000)
-	number(&c.Window, 1024)
-	number(&c.Planners, max(1, runtime.GOMAXPROCS(0)/2))
-	if c.Idle <= 0 {
-		c.Idle = 5 * time.Minute
-	}
-	if c.Retry <= 0 {
-		c.Retry = time.Second
-	}
-	if c.PlanTime <= 0 {
-		c.PlanTime = 10 * time.Second
-	}
-	if c.PlanRetry <= 0 {
-		c.PlanRetry = time.Second
-	}
-	if c.New == nil {
-		c.New = registry.OpenSession
-	}
-	if c.Restore == nil {
-		c.Restore = registry.RestoreSession
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
-}
-
 // NewPolicy makes a policy as Create does. Errors are those of Config.New.
 func (s *Sessions) NewPolicy(name string, cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
 	return s.cfg.New(name, cluster, parameters)
@@ -112,30 +32,12 @@ func (s *Sessions) NewPolicy(name string, cluster *hare.Cluster, parameters []by
 // DefaultPolicy is the policy of a session whose configuration names none.
 const DefaultPolicy = registry.DefaultSession
 
-// Sessions are the online sessions of one server. Safe for concurrent use.
-type Sessions struct {
-	cfg      Config
-	commits  chan *batch
-	written  chan struct{} // closed when the committer has ended
-	actors   sync.WaitGroup
-	failing  bool // the last append failed; used by the committer alone
-	planners *planners
-	hooks    atomic.Pointer[Hooks]
-	memory   *memory
-
-	mu       sync.Mutex
-	sessions map[string]*Session
-	reserved int            // sessions that are being created or deleted
-	changes  sync.WaitGroup // sessions that are being created or deleted: Close waits for them
-	closed   bool
-}
-
 // Open takes over the store and finds the sessions in it. The log of a session is read
 // when the session is first used.
 func Open(ctx context.Context, cfg Config) (*Sessions, error) {
 	ss := &Sessions{cfg: cfg.withDefaults(), sessions: map[string]*Session{}}
-	ss.memory = newMemory(&ss.cfg)
-	ss.planners = newPlanners(&ss.cfg, ss.currentHooks)
+	ss.memory = newMemory(ss.cfg.Memory, ss.cfg.Quotas != nil)
+	ss.planners = newPlanners(ss.cfg.Planners, ss.cfg.PlanTime, ss.currentHooks)
 	metas, err := cfg.Store.Sessions(ctx)
 	if err != nil {
 		return nil, err

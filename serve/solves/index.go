@@ -7,14 +7,7 @@ import (
 	"github.com/hare-sched/hare/serve/store"
 )
 
-// sharedBlob counts the records that refer to a blob.
-type sharedBlob struct {
-	size   int64
-	refs   int
-	tenant string
-}
-
-// recordBytes is about what a solve takes in the store beside its blobs.
+// recordBytes is about what a solve takes in the store besides its blobs.
 const recordBytes = 2048
 
 // index puts a durable solve into the maps.

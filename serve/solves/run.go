@@ -72,7 +72,7 @@ func (s *solve) execute(ctx context.Context) {
 	s.mu.Lock()
 	now := s.parent.cfg.Now()
 	if s.call.Patient {
-		s.next.BeganUs += max(0, now.Sub(queued).Microseconds()) // the wait is no part of the time limit
+		s.next.BeganUs += max(0, now.Sub(queued).Microseconds()) // the time limit does not count the wait
 	}
 	s.next.StartedUs = micros(now)
 	s.next.Status = StatusRunning
@@ -105,20 +105,6 @@ func (s *solve) finishUnstarted(err error) {
 		err = nil
 	}
 	s.finish(nil, err)
-}
-
-// suspend leaves the solve to the next start.
-func (s *solve) suspend() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.suspended = true
-	s.broadcast()
-}
-
-// broadcast wakes all who wait for a change of the solve. The lock must be held.
-func (s *solve) broadcast() {
-	close(s.wake)
-	s.wake = make(chan struct{})
 }
 
 // compute runs the work. A panic of the work is an error of this solve alone.

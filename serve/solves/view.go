@@ -3,7 +3,6 @@ package solves
 import (
 	"context"
 	"io"
-	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/admission"
@@ -88,16 +87,6 @@ func better(a, b *hare.Amount, sign int) *hare.Amount {
 		return b
 	}
 	return a
-}
-
-// deadline returns the time at which the solve's time limit ends, or the service's limit
-// where the solve has none.
-func (s *solve) deadline() time.Time {
-	limit := s.next.Options.TimeLimit
-	if limit == 0 {
-		limit = s.parent.svc.MaxTime()
-	}
-	return fromMicros(s.next.BeganUs).Add(limit)
 }
 
 // Wait waits until the solve or ctx has ended, and describes the solve as it is then.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/subtle"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,7 +59,7 @@ func (l *Ledger) register(r *Register) {
 			}
 			l.report(a, h)
 		default:
-			if !at.stopping && (k == 0 || !j.relaxed) {
+			if !at.stopping && (k == 0 || j.relaxed == nil) {
 				at.lost, at.error = true, fmt.Sprintf("agent %q came back without the task", a.Name)
 				l.stop(j, at)
 			}
@@ -66,15 +67,15 @@ func (l *Ledger) register(r *Register) {
 		}
 	})
 	l.faults(a, registeredFaults(&r.Registration))
-	l.unawait()
+	l.rejoin()
 	if fresh {
 		l.widen()
 	}
 }
 
 // Registration is the record of a registration: without the devices and labels of the one before where they are the
-// same, and with those tasks alone that the agent may have. Where short is set, the labels and faults of an agent with
-// the same devices stay as they were; known is false where the devices are not the same.
+// same, and with those tasks alone that the agent may have. Where short is set, the labels and faults of an agent
+// with the same devices stay as they were; known is false where the devices are not the same.
 func (l *Ledger) Registration(r *clusterdoc.Registration, secretSum string, short bool) (rec *Register, known bool) {
 	rec = &Register{Registration: *r, SecretSum: secretSum}
 	rec.Holds = nil
@@ -114,21 +115,13 @@ func sameDevices(a, b []clusterdoc.AgentDevice) bool {
 	return slices.EqualFunc(a, b, func(x, y clusterdoc.AgentDevice) bool { return x.Type == y.Type && x.UUID == y.UUID })
 }
 
-// forget takes a device from the session for good.
-func (l *Ledger) forget(a *agent, i int) {
-	if d := &a.devices[i]; d.inSession {
-		d.inSession = false
-		l.emit(hare.Event{Type: hare.EventGPULeft, GPU: a.gpu(i)})
-	}
-}
-
 // ends reports whether a task of an attempt was told to end.
 func (at *attempt) ends(j *job, k int) bool {
-	if j.relaxed && k > 0 {
+	if j.relaxed != nil && k > 0 {
 		i, found := at.find(k)
-		return found && at.out[i].stopping
+		return found && at.relaxed.out[i].stopping
 	}
-	return at.stopping || at.complete && at.port == 0
+	return at.stopping || at.relaxed != nil && at.relaxed.complete && at.relaxed.port == 0
 }
 
 // eachTask calls f with the tasks of an agent that were ordered and are not final, by job and task.
@@ -139,7 +132,7 @@ func (l *Ledger) eachTask(a *agent, f func(j *job, at *attempt, k int)) {
 			jobs = append(jobs, j)
 		}
 	}
-	for _, j := range a.homes {
+	for _, j := range a.servers {
 		if !slices.Contains(jobs, j) {
 			jobs = append(jobs, j)
 		}
@@ -147,9 +140,11 @@ func (l *Ledger) eachTask(a *agent, f func(j *job, at *attempt, k int)) {
 	for _, j := range jobs {
 		at := j.live
 		var computes []int
-		for i := range at.out {
-			if c := &at.out[i]; c.agent == a && c.state != clusterdoc.TaskWaiting {
-				computes = append(computes, c.number)
+		if at.relaxed != nil {
+			for i := range at.relaxed.out {
+				if c := &at.relaxed.out[i]; c.agent == a && c.state != clusterdoc.TaskWaiting {
+					computes = append(computes, c.number)
+				}
 			}
 		}
 		for k := range at.tasks {
@@ -165,14 +160,11 @@ func (l *Ledger) eachTask(a *agent, f func(j *job, at *attempt, k int)) {
 	}
 }
 
-// narrow reports whether a job that may run on every type arrived before a type was known.
-func (l *Ledger) narrow(j *job) bool { return len(j.spec.On) == 0 && j.knows < len(l.types) }
-
 // widen lets waiting jobs know a new type. The session learns it by a new arrival.
 func (l *Ledger) widen() {
 	for _, j := range l.byTime {
-		if j != nil && !j.state.Final() && j.live == nil && l.narrow(j) && (!j.relaxed || j.pin == nil) {
-			l.void(j)
+		if j != nil && !j.state.Final() && j.live == nil && l.narrow(j) && (j.relaxed == nil || j.affinity == nil) {
+			l.withdraw(j)
 			l.arrive(j)
 		}
 	}
@@ -199,15 +191,16 @@ func (l *Ledger) expire(a *agent) {
 	a.lost = true
 	l.changed[a.Name] = true
 	for i := range a.devices {
-		if j := a.devices[i].job; j != nil && j.relaxed {
-			if k := slices.IndexFunc(j.live.out, func(c compute) bool { return c.agent == a && c.device == i }); k >= 0 &&
-				j.live.out[k].state == clusterdoc.TaskWaiting {
+		if j := a.devices[i].job; j != nil && j.relaxed != nil {
+			x := j.live.relaxed
+			k := slices.IndexFunc(x.out, func(c compute) bool { return c.agent == a && c.device == i })
+			if k >= 0 && x.out[k].state == clusterdoc.TaskWaiting {
 				l.drop(j, j.live, k)
 			}
 		}
 	}
 	l.eachTask(a, func(j *job, at *attempt, k int) {
-		if !at.stopping && (k == 0 || !j.relaxed) {
+		if !at.stopping && (k == 0 || j.relaxed == nil) {
 			at.lost, at.error = true, fmt.Sprintf("agent %q was lost", a.Name)
 			l.stop(j, at)
 		}
@@ -240,7 +233,7 @@ func (l *Ledger) faults(a *agent, faults map[int]string) {
 	for i := range a.devices {
 		d := &a.devices[i]
 		d.fault = faults[i]
-		if d.job != nil && d.job.relaxed {
+		if d.job != nil && d.job.relaxed != nil {
 			if d.fault != "" {
 				l.stopOn(d.job, a, i)
 			}
@@ -261,21 +254,76 @@ func (l *Ledger) drain(d *Drain) error {
 		return fmt.Errorf("ledger: no agent %q", d.Agent)
 	}
 	a.draining, a.drainReason = d.On, d.Reason
-	l.unpin()
+	l.endAffinities()
 	if d.On {
-		l.moveHomes(a)
+		l.moveServers(a)
 	}
 	l.reconcileAll(a)
 	return nil
 }
 
-// moveHomes ends the homes on an agent that is drained whose checkpoint another node can go on from. They save first.
-// Others stay until their jobs end.
-func (l *Ledger) moveHomes(a *agent) {
-	for _, j := range slices.Clone(a.homes) {
-		if at := j.live; j.spec.CheckpointDirectory != "" && !at.stopping && !at.complete {
-			at.moved, at.error = true, fmt.Sprintf("agent %q is drained", a.Name)
+// moveServers ends the parameter servers on an agent that is drained whose checkpoint another node can go on from.
+// They save first. Others stay until their jobs end.
+func (l *Ledger) moveServers(a *agent) {
+	for _, j := range slices.Clone(a.servers) {
+		if at := j.live; j.spec.CheckpointDirectory != "" && !at.stopping && !at.relaxed.complete {
+			at.relaxed.moved, at.error = true, fmt.Sprintf("agent %q is drained", a.Name)
 			l.stop(j, at)
 		}
 	}
+}
+
+// Conflict says why something cannot be done in the present state.
+type Conflict struct{ Code, Detail string }
+
+func (c *Conflict) Error() string { return c.Detail }
+
+// Registrable says why an agent may not register now: *Conflict, or nil. alive says that the lease of an agent
+// may still run.
+func (l *Ledger) Registrable(r *clusterdoc.Registration, alive func(name string) bool) error {
+	a := l.agents[r.Name]
+	if a != nil && subtle.ConstantTimeCompare([]byte(a.Incarnation), []byte(r.Incarnation)) != 1 && !a.lost &&
+		alive(r.Name) {
+		return &Conflict{"agent_exists", fmt.Sprintf("another agent is called %q and was heard %s: give --name, or wait "+
+			"until its lease has run out", r.Name, "lately")}
+	}
+	for _, o := range l.agents {
+		if o == a || o.lost && !alive(o.Name) {
+			continue
+		}
+		for i := range o.Devices {
+			for _, d := range r.Devices {
+				if d.UUID != "" && d.UUID == o.Devices[i].UUID {
+					return &Conflict{"gpu_claimed", fmt.Sprintf("GPU %s belongs to agent %q: end one of the two agents",
+						hare.Clip(d.UUID), o.Name)}
+				}
+			}
+		}
+	}
+	types := maps.Clone(l.types)
+	for i := range r.Devices {
+		types[r.Devices[i].Type] = true
+	}
+	if len(types) > max(maxTypes, len(l.types)) {
+		return &Conflict{"too_many_types", fmt.Sprintf("agents of the cluster have had %d types of GPUs, and the node "+
+			"brings new ones: at most %d are allowed: take another cluster, or call GPUs that are alike by one name",
+			len(l.types), maxTypes)}
+	}
+	if a != nil && !sameDevices(a.Devices, r.Devices) && l.sharesAttempts(a) {
+		return &Conflict{"devices_busy", fmt.Sprintf("agent %q has other devices than before, and jobs that used them are "+
+			"still ending on other nodes: try again in some seconds", r.Name)}
+	}
+	return nil
+}
+
+// sharesAttempts reports whether an attempt that has a device of the agent has tasks elsewhere that are not final.
+func (l *Ledger) sharesAttempts(a *agent) bool {
+	for i := range a.devices {
+		if j := a.devices[i].job; j != nil && j.relaxed == nil && slices.ContainsFunc(j.live.tasks, func(t task) bool {
+			return t.agent != a && !t.final()
+		}) {
+			return true
+		}
+	}
+	return false
 }

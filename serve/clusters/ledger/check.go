@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"crypto/subtle"
 	"fmt"
 	"maps"
 	"math"
@@ -30,7 +29,7 @@ const (
 	maxTypeBytes   = 100
 	maxUUIDBytes   = 128
 	maxNodeTypes   = 32  // GPU types of a node
-	maxTypes       = 256 // of a cluster: each new one is told to the session for every job that waits
+	maxTypes       = 256 // of a cluster: the session learns each new one for every job that waits
 	maxLabels      = 64
 	maxLabelBytes  = 256 // of a name, and of a value
 	maxVersion     = 100
@@ -39,25 +38,6 @@ const (
 	maxMemoryGiB   = 1 << 20
 )
 
-// How the tasks of a round are given to GPUs.
-const (
-	SyncRelaxed = "relaxed" // each to any GPU that the session gives; GPUs are shared with other jobs round by round
-	SyncRigid   = "rigid"   // each to whichever is free of the job's own GPUs
-	SyncGang    = "gang"    // task i to GPU i of the job's own
-)
-
-// WithSync is a job with the sync that it has where it says none: relaxed for a round job that says neither gpus nor
-// nodes, and rigid for one that does.
-func WithSync(j clusterdoc.NewJob) clusterdoc.NewJob {
-	if j.Module != "" && j.Sync == "" {
-		j.Sync = SyncRelaxed
-		if j.GPUs != 0 || j.Nodes != 0 {
-			j.Sync = SyncRigid
-		}
-	}
-	return j
-}
-
 var (
 	nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -65,20 +45,9 @@ var (
 	moduleName = envName
 )
 
-// ReservedVariables are those of torchrun and of CUDA, which the agent sets.
-var ReservedVariables = []string{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+// reservedVariables are those of torchrun and of CUDA, which the agent sets.
+var reservedVariables = []string{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 	"CUDA_VISIBLE_DEVICES"}
-
-// Name is what a job is called that says no name of its own.
-func Name(j *clusterdoc.NewJob) string {
-	switch {
-	case j.Name != "":
-		return j.Name
-	case len(j.Command) > 0:
-		return hare.Clip(j.Command[0][strings.LastIndexByte(j.Command[0], '/')+1:])
-	}
-	return hare.Clip(j.Module)
-}
 
 // CheckJob says what is wrong with a job by itself: hare.InvalidErrors with pointers, or nil.
 func CheckJob(n *clusterdoc.NewJob) error {
@@ -123,7 +92,7 @@ func CheckJob(n *clusterdoc.NewJob) error {
 		}
 	}
 	if len(es) == 0 {
-		es.CheckHints("", Arrival("j", j, nil).Hints)
+		es.CheckHints("", arrival("j", j, nil).Hints)
 	}
 	if len(es) > 0 {
 		return es
@@ -223,7 +192,7 @@ func checkGPUs(es *hare.InvalidErrors, j *clusterdoc.NewJob) {
 	case perTask < 0 || perTask > gpus:
 		es.Add("/gpus_per_task", "out_of_range", "must be between 1 and gpus (%d)", gpus)
 	case perTask > 0 && gpus%perTask != 0:
-		es.Add("/gpus_per_task", "bad_value", "%d GPUs are no multiple of %d", gpus, perTask)
+		es.Add("/gpus_per_task", "bad_value", "%d GPUs are not a multiple of %d", gpus, perTask)
 	case perTask > 0 && j.Nodes > 0 && gpus/perTask != j.Nodes:
 		es.Add("/gpus_per_task", "bad_value", "%d GPUs on %d nodes are %d a task: one process a node", gpus, j.Nodes,
 			gpus/j.Nodes)
@@ -244,12 +213,12 @@ func checkEnv(es *hare.InvalidErrors, j *clusterdoc.NewJob) {
 			switch {
 			case !envName.MatchString(name):
 				es.Add(at, "bad_name", "must be a name of letters, digits and _ that begins with no digit")
-			case strings.HasPrefix(name, "HARE_") || slices.Contains(ReservedVariables, name):
+			case strings.HasPrefix(name, "HARE_") || slices.Contains(reservedVariables, name):
 				es.Add(at, "not_allowed", "is set by the agent: use another name")
 			case strings.ContainsRune(of.env[name], 0):
 				es.Add(at, "bad_value", "has a zero byte")
 			case twice && of.field != "/env":
-				es.Add(at, "not_allowed", "stands in env, too: leave it out there")
+				es.Add(at, "not_allowed", "is in env, too: leave it out there")
 			}
 		}
 		if bytes > maxTextBytes {
@@ -317,7 +286,7 @@ func CheckRegistration(r *clusterdoc.Registration) error {
 			es.Add(at+"/uuid", "bad_value", "must be at most %d bytes without control characters", maxUUIDBytes)
 		}
 		if d.UUID != "" && uuids[d.UUID] {
-			es.Add(at+"/uuid", "duplicate_id", "GPU %s stands twice", hare.Clip(d.UUID))
+			es.Add(at+"/uuid", "duplicate_id", "GPU %s appears twice", hare.Clip(d.UUID))
 		}
 		uuids[d.UUID] = true
 		r.Devices[i].Fault = line(d.Fault)
@@ -329,7 +298,7 @@ func CheckRegistration(r *clusterdoc.Registration) error {
 	return nil
 }
 
-// checkNode checks what an agent says of its node beside its devices.
+// checkNode checks what an agent says of its node apart from its devices.
 func checkNode(es *hare.InvalidErrors, r *clusterdoc.Registration) {
 	if len(r.Version) > maxVersion || misleads(r.Version) {
 		es.Add("/version", "bad_value", "must be at most %d bytes without control characters", maxVersion)
@@ -353,57 +322,83 @@ func checkNode(es *hare.InvalidErrors, r *clusterdoc.Registration) {
 	}
 }
 
-// Conflict says why something cannot be done in the present state.
-type Conflict struct{ Code, Detail string }
+// Limits of what an agent may report.
+const (
+	maxReports   = 10_000
+	maxLineBytes = 500
+	maxJobID     = 20
+)
 
-func (c *Conflict) Error() string { return c.Detail }
+// maxKept is how many jobs an agent may ask about at once.
+const maxKept = 1000
 
-// Registrable says why an agent may not register now: *Conflict, or nil. alive says that the lease of an agent
-// may still run.
-func (l *Ledger) Registrable(r *clusterdoc.Registration, alive func(name string) bool) error {
-	a := l.agents[r.Name]
-	if a != nil && subtle.ConstantTimeCompare([]byte(a.Incarnation), []byte(r.Incarnation)) != 1 && !a.lost &&
-		alive(r.Name) {
-		return &Conflict{"agent_exists", fmt.Sprintf("another agent is called %q and was heard %s: give --name, or wait "+
-			"until its lease has run out", r.Name, "lately")}
-	}
-	for _, o := range l.agents {
-		if o == a || o.lost && !alive(o.Name) {
-			continue
-		}
-		for i := range o.Devices {
-			for _, d := range r.Devices {
-				if d.UUID != "" && d.UUID == o.Devices[i].UUID {
-					return &Conflict{"gpu_claimed", fmt.Sprintf("GPU %s belongs to agent %q: end one of the two agents",
-						hare.Clip(d.UUID), o.Name)}
-				}
-			}
+// CheckSync says what is wrong with a sync of an agent with a number of devices: hare.InvalidErrors, or nil. Texts
+// for people and durations are brought within their limits instead, because an agent could only repeat them.
+func CheckSync(s *clusterdoc.Sync, devices int) error {
+	var es hare.InvalidErrors
+	for _, n := range []struct {
+		field string
+		value int64
+	}{{"/reports_after", s.ReportsAfter}, {"/orders_seen", s.OrdersSeen}} {
+		if n.value < 0 || n.value > 1<<53 {
+			es.Add(n.field, "out_of_range", "must be between 0 and 2^53")
 		}
 	}
-	types := maps.Clone(l.types)
-	for i := range r.Devices {
-		types[r.Devices[i].Type] = true
+	checkReports(&es, "/reports", s.Reports)
+	if n := len(s.Checkpoints); n > maxKept {
+		es.Add("/checkpoints", "too_many", "has %d jobs: at most %d are allowed", n, maxKept)
 	}
-	if len(types) > max(maxTypes, len(l.types)) {
-		return &Conflict{"too_many_types", fmt.Sprintf("agents of the cluster have had %d types of GPUs, and the node "+
-			"brings new ones: at most %d are allowed: take another cluster, or call GPUs that are alike by one name",
-			len(l.types), maxTypes)}
+	for _, i := range slices.Sorted(maps.Keys(s.Faults)) {
+		if i < 0 || i >= devices {
+			es.Add(fmt.Sprintf("/faults/%d", i), "out_of_range", "the agent registered %d devices, numbered from 0", devices)
+		}
+		if s.Faults[i] = line(s.Faults[i]); s.Faults[i] == "" {
+			s.Faults[i] = "the agent gives no reason"
+		}
 	}
-	if a != nil && !sameDevices(a.Devices, r.Devices) && l.sharesAttempts(a) {
-		return &Conflict{"devices_busy", fmt.Sprintf("agent %q has other devices than before, and jobs that used them are "+
-			"still ending on other nodes: try again in some seconds", r.Name)}
+	if len(es) > 0 {
+		return es
 	}
 	return nil
 }
 
-// sharesAttempts reports whether an attempt that has a device of the agent has tasks elsewhere that are not final.
-func (l *Ledger) sharesAttempts(a *agent) bool {
-	for i := range a.devices {
-		if j := a.devices[i].job; j != nil && !j.relaxed && slices.ContainsFunc(j.live.tasks, func(t task) bool {
-			return t.agent != a && !t.final()
-		}) {
-			return true
+func checkReports(es *hare.InvalidErrors, at string, reports []clusterdoc.TaskReport) {
+	if len(reports) > maxReports {
+		es.Add(at, "too_many", "has %d reports: at most %d are allowed", len(reports), maxReports)
+		return
+	}
+	for i := range reports {
+		r := &reports[i]
+		switch r.State {
+		case clusterdoc.TaskRunning, clusterdoc.TaskEnded, clusterdoc.TaskLost:
+		default:
+			es.Add(fmt.Sprintf("%s/%d/state", at, i), "bad_value", "must be running, ended or lost")
+		}
+		if len(r.Job) > maxJobID || number(r.Job) == 0 {
+			es.Add(fmt.Sprintf("%s/%d/job", at, i), "bad_value", "must be the id of a job, such as j17")
+		}
+		if r.Round = max(0, r.Round); len(r.Apart) > maxDevices {
+			r.Apart = r.Apart[:maxDevices]
+		}
+		r.Error, r.Signal, r.Loss = line(r.Error), line(r.Signal), line(r.Loss)
+		for _, s := range []*float64{&r.RanS, &r.SyncS} {
+			if *s = min(max(*s, 0), maxSeconds); math.IsNaN(*s) {
+				*s = 0
+			}
+		}
+		if r.Port < 0 || r.Port > 65535 {
+			es.Add(fmt.Sprintf("%s/%d/port", at, i), "out_of_range", "must be between 0 and 65535")
 		}
 	}
-	return false
+}
+
+// line makes a text one line of printable characters that is not too long.
+func line(text string) string {
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, "\uFFFD")))
+	return hare.Cut(text, maxLineBytes)
 }

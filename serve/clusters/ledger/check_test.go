@@ -145,12 +145,12 @@ func TestSecretsOfJobs(t *testing.T) {
 			t.Errorf("%v: %s", err, live.live)
 		}
 		j := back.find("j1")
-		if j.spec.SecretEnv["TOKEN"] == "secret-value" != want || back.Job("j1", true).SecretEnv["TOKEN"] != Masked {
+		if j.spec.SecretEnv["TOKEN"] == "secret-value" != want || back.Job("j1", true).SecretEnv["TOKEN"] != maskedValue {
 			t.Errorf("%+v", j)
 		}
 		spec := clusterdoc.NewJob{Name: "a", Command: []string{"a"}, SecretEnv: map[string]string{"TOKEN": "secret-value"}}
 		other := spec
-		other.SecretEnv = map[string]string{"TOKEN": Masked}
+		other.SecretEnv = map[string]string{"TOKEN": maskedValue}
 		if !back.Submitted("j1", other, spec) || back.Submitted("j1", other) {
 			t.Error("the job is not known any more, or as another")
 		}

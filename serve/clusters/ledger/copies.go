@@ -13,17 +13,17 @@ func (l *Ledger) MayCopy(agent, job string, attempt int64) (copy *clusterdoc.Che
 		return nil, false
 	}
 	t := &j.live.tasks[0]
-	return j.copy, t.agent.Name == agent && !t.final()
+	return j.rounds.copy, t.agent.Name == agent && !t.final()
 }
 
 // mayCopy reports whether the server keeps a copy of the job's checkpoint: of round jobs whose nodes share nothing.
-func (j *job) mayCopy() bool { return j.spec.Module != "" && j.spec.CheckpointDirectory == "" }
+func (j *job) mayCopy() bool { return j.rounds != nil && j.spec.CheckpointDirectory == "" }
 
 // Copies are the copies that the server must have, of jobs that have not ended.
 func (l *Ledger) Copies() (all []Copied) {
 	for _, j := range l.byTime {
-		if j != nil && j.copy != nil && !j.state.Final() {
-			all = append(all, Copied{j.id, *j.copy})
+		if j != nil && j.rounds != nil && j.rounds.copy != nil && !j.state.Final() {
+			all = append(all, Copied{j.id, *j.rounds.copy})
 		}
 	}
 	return all
@@ -32,37 +32,15 @@ func (l *Ledger) Copies() (all []Copied) {
 // copied notes that the server has another copy, or has lost the one that it had.
 func (l *Ledger) copied(c *Copied) {
 	j := l.jobs[c.Job]
-	if j == nil || j.state.Final() {
+	if j == nil || j.rounds == nil || j.state.Final() {
 		return
 	}
 	if c.Round > 0 {
-		j.copy = &c.CheckpointCopy
+		j.rounds.copy = &c.CheckpointCopy
 		return
 	}
-	j.copy = nil
-	if j.live == nil && j.arrived && !j.relaxed {
-		l.pinned(j)
+	j.rounds.copy = nil
+	if j.live == nil && j.arrived && j.relaxed == nil {
+		l.restrict(j)
 	}
-}
-
-// lacksUs is how long the job has trained for the rounds that no copy of the server has.
-func (j *job) lacksUs() int64 {
-	lacks := j.savedRound
-	if j.copy != nil {
-		lacks -= j.copy.Round
-	}
-	if lacks <= 0 {
-		return 0
-	}
-	return int64(float64(j.trainedUs) * (float64(lacks) / float64(j.savedRound)))
-}
-
-// of is what the program of a rank trains: that of rank 0 begins with the copy of the server.
-func of(r *clusterdoc.RoundStart, rank int, j *job) *clusterdoc.RoundStart {
-	if r == nil || rank > 0 || j.copy == nil {
-		return r
-	}
-	x := *r
-	x.Copy = j.copy
-	return &x
 }

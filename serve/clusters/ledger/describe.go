@@ -1,6 +1,10 @@
 package ledger
 
 import (
+	"bytes"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,15 +21,18 @@ func (l *Ledger) Job(id string, all bool) *clusterdoc.Job {
 		return nil
 	}
 	d := &clusterdoc.Job{ID: j.id, NewJob: j.spec, State: j.state, Reason: j.reason, Submitted: instant(j.submittedUs),
-		Started: instantOrNil(j.startedUs), Ended: instantOrNil(j.endedUs), Failures: j.failures, Lost: j.lost,
-		Round: j.round, Loss: j.loss, TasksOn: maps.Clone(j.counted)}
+		Started: instantOrNil(j.startedUs), Ended: instantOrNil(j.endedUs), Failures: j.failures, Lost: j.lost}
+	if r := j.rounds; r != nil {
+		if d.Round, d.Loss = r.reported, r.loss; r.copy != nil {
+			d.CopyRound = r.copy.Round
+		}
+	}
+	if j.relaxed != nil {
+		if d.TasksOn = maps.Clone(j.relaxed.counted); j.live != nil {
+			d.Home, d.TasksOut = j.live.tasks[0].agent.Name, len(j.live.relaxed.out)
+		}
+	}
 	d.SecretEnv = masked(d.SecretEnv)
-	if j.copy != nil {
-		d.CopyRound = j.copy.Round
-	}
-	if j.relaxed && j.live != nil {
-		d.Home, d.TasksOut = j.live.tasks[0].agent.Name, len(j.live.out)
-	}
 	attempts := j.attempts
 	if n := len(attempts); n > 1 && !all {
 		attempts = attempts[n-1:]
@@ -42,11 +49,13 @@ func (l *Ledger) Job(id string, all bool) *clusterdoc.Job {
 			}
 			x.Tasks = append(x.Tasks, info)
 		}
-		for i := range at.out {
-			c := &at.out[i]
-			round, task := at.base+c.round, c.task
-			x.Tasks = append(x.Tasks, &clusterdoc.TaskInfo{Task: c.number, Agent: c.agent.Name, State: c.state, Round: &round,
-				GPUs: []string{c.agent.gpu(c.device)}, RoundTask: &task})
+		if at.relaxed != nil {
+			for i := range at.relaxed.out {
+				c := &at.relaxed.out[i]
+				round, task := at.relaxed.base+c.round, c.task
+				x.Tasks = append(x.Tasks, &clusterdoc.TaskInfo{Task: c.number, Agent: c.agent.Name, State: c.state,
+					Round: &round, GPUs: []string{c.agent.gpu(c.device)}, RoundTask: &task})
+			}
 		}
 		d.Attempts = append(d.Attempts, x)
 	}
@@ -94,8 +103,8 @@ func (l *Ledger) Agents() []*clusterdoc.Agent {
 		a := l.agents[name]
 		d := &clusterdoc.Agent{Name: a.Name, Epoch: a.epoch, Address: a.Address, Version: a.Version, State: "ready",
 			Labels: a.Labels}
-		busy := len(a.homes) > 0
-		for _, j := range a.homes {
+		busy := len(a.servers) > 0
+		for _, j := range a.servers {
 			d.Homes = append(d.Homes, j.id)
 		}
 		for i := range a.devices {
@@ -204,7 +213,7 @@ func (l *Ledger) HasTask(id clusterdoc.TaskID) (agent string, ok bool) {
 	}
 	at := j.attempts[id.Attempt-1]
 	if i, found := at.find(id.Task); found {
-		return at.out[i].agent.Name, true
+		return at.relaxed.out[i].agent.Name, true
 	}
 	if id.Task < 0 || id.Task >= len(at.tasks) {
 		return "", false
@@ -228,26 +237,13 @@ func (l *Ledger) Gone(id string) bool {
 // comes next.
 func (l *Ledger) InSession(id string) bool {
 	j := l.jobs[id]
-	return j != nil && j.arrived && (j.live == nil || j.relaxed && len(j.live.out) == 0)
+	return j != nil && j.arrived && (j.live == nil || j.relaxed != nil && len(j.live.relaxed.out) == 0)
 }
-
-func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
-
-func instantOrNil(us int64) *time.Time {
-	if us == 0 {
-		return nil
-	}
-	t := instant(us)
-	return &t
-}
-
-// NextJob is the ID of the job that is submitted next.
-func (l *Ledger) NextJob() string { return jobID(len(l.byTime) + 1) }
 
 // JobsWait reports whether a job may wait that the session knows: of relaxed round jobs also one that runs.
 func (l *Ledger) JobsWait() bool {
 	for _, a := range l.agents {
-		if len(a.homes) > 0 {
+		if len(a.servers) > 0 {
 			return true
 		}
 	}
@@ -263,30 +259,11 @@ func (l *Ledger) WhyNot(id string) string {
 	if len(l.types) == 0 {
 		return "waits for the first agent of the cluster: start hare agent on a node"
 	}
-	total, most := map[string]int{}, map[string]int{} // GPUs of a type: in all, and processes that fit
-	for _, a := range l.agents {
-		here := map[string]int{}
-		for i := range a.devices {
-			if a.wanted(i) {
-				here[a.Devices[i].Type]++
-			}
-		}
-		for t, n := range here {
-			total[t] += n
-			if fit := n / j.perTask; j.spec.Nodes > 1 {
-				most[t] += min(1, fit)
-			} else {
-				most[t] += fit
-			}
-		}
-	}
+	total, fit := l.inService(j, nil)
 	names, best := []string{}, 0
 	for _, t := range slices.Sorted(maps.Keys(total)) {
-		if _, ok := j.spec.On[t]; !ok && len(j.spec.On) > 0 {
-			continue
-		}
 		names = append(names, strconv.Itoa(total[t])+" "+t)
-		best = max(best, most[t])
+		best = max(best, fit[t])
 	}
 	if best >= j.tasks {
 		return ""
@@ -311,10 +288,7 @@ func (l *Ledger) WhyNot(id string) string {
 // outOfService says why the first nodes by name that have GPUs for a job offer none.
 func (l *Ledger) outOfService(j *job) string {
 	var why []string
-	fits := func(d clusterdoc.AgentDevice) bool {
-		_, ok := j.spec.On[d.Type]
-		return ok || len(j.spec.On) == 0
-	}
+	fits := func(d clusterdoc.AgentDevice) bool { return j.mayRunOn(d.Type) }
 	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
 		switch a := l.agents[name]; {
 		case !slices.ContainsFunc(a.Devices, fits):
@@ -342,4 +316,47 @@ func (l *Ledger) Closed(id clusterdoc.TaskID) bool {
 		return true
 	}
 	return j == nil || id.Attempt < 1 || id.Attempt > int64(len(j.attempts)) || j.attempts[id.Attempt-1].endedUs != 0
+}
+
+// WaitsFor says for which nodes a round job waits that has its checkpoint there; "" where it waits for none.
+func (l *Ledger) WaitsFor(id string) string {
+	j := l.jobs[id]
+	if j == nil || j.affinity == nil || j.affinity.nodes == nil || j.state != clusterdoc.JobWaiting {
+		return ""
+	}
+	var names []string
+	for _, a := range j.rounds.holders {
+		names = append(names, a.Name)
+	}
+	slices.Sort(names)
+	from := ""
+	if j.rounds.copy != nil {
+		from = fmt.Sprintf(", from the copy behind round %d", j.rounds.copy.Round)
+	}
+	return fmt.Sprintf("waits for %s with the checkpoint behind round %d, until %s, and starts elsewhere then%s",
+		strings.Join(names, " or "), j.rounds.saved, instant(j.affinity.untilUs).Format(time.DateTime+" MST"), from)
+}
+
+// Submitted reports whether the job of an ID was submitted as one of the given forms.
+func (l *Ledger) Submitted(id string, forms ...clusterdoc.NewJob) bool {
+	j := l.find(id)
+	if j == nil {
+		return false
+	}
+	salt, _, _ := strings.Cut(j.secretSum, ".")
+	was := j.spec
+	was.SecretEnv = nil
+	old, err := json.Marshal(was)
+	if err != nil {
+		return false
+	}
+	for _, f := range forms {
+		sum := SumSecrets(f.SecretEnv, salt)
+		f.SecretEnv = nil
+		text, err := json.Marshal(f)
+		if err == nil && bytes.Equal(old, text) && subtle.ConstantTimeCompare([]byte(sum), []byte(j.secretSum)) == 1 {
+			return true
+		}
+	}
+	return false
 }

@@ -8,84 +8,74 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// maxVain is how many compute tasks of an attempt may be lost in a row, before the attempt is: so many for each task
-// of a round, and a hundred at least.
-const maxVain = 4
+// maxLostInRow is how many compute tasks of an attempt may be lost in a row before the attempt is: so many for each
+// task of a round, and a hundred at least.
+const maxLostInRow = 4
 
-// homeRuns takes the report of a home that it runs. The first one says where the home is reached and at which round
-// the attempt begins: the compute tasks that waited for it are ordered.
-func (l *Ledger) homeRuns(j *job, at *attempt, r *clusterdoc.TaskReport) {
-	if at.ready || r.Port == 0 && !pretends(&j.spec) {
+// serverRuns takes the report of a parameter server that it runs. The first one says where it is reached and at which
+// round the attempt begins: the compute tasks that waited for it are ordered.
+func (l *Ledger) serverRuns(j *job, at *attempt, r *clusterdoc.TaskReport) {
+	x := at.relaxed
+	if x.ready || r.Port == 0 && !pretends(&j.spec) {
 		return
 	}
-	at.ready, at.port, at.base, j.round = true, r.Port, r.Round, r.Round
+	x.ready, x.port, x.base, j.rounds.reported = true, r.Port, r.Round, r.Round
 	if at.stopping {
 		return
 	}
-	if at.base >= j.spec.Rounds {
+	if x.base >= j.spec.Rounds {
 		l.completed(j, at)
 		return
 	}
-	for i := range at.out {
-		l.orderCompute(j, at, &at.out[i])
+	for i := range x.out {
+		l.orderCompute(j, at, &x.out[i])
 	}
 }
 
-// completed takes a job from the session whose rounds have all been computed: its GPUs are those of other jobs while
-// the home saves. A home that is played does not know the last round, and is told to stop.
+// completed takes a job from the session whose rounds have all been computed: other jobs have its GPUs while
+// the parameter server saves. A pretended one does not know the last round, and gets the order to stop.
 func (l *Ledger) completed(j *job, at *attempt) {
-	at.complete = true
+	x := at.relaxed
+	x.complete = true
 	l.dropUnordered(j, at)
 	l.leaveSession(j)
-	if at.port == 0 {
+	if x.port == 0 {
 		l.order(at.tasks[0].agent, clusterdoc.Order{Type: clusterdoc.OrderStop, TaskID: j.taskID(at, 0),
 			GraceS: j.graceS()})
 	}
 }
 
-// leaveSession tells the session that a relaxed job has ended.
-func (l *Ledger) leaveSession(j *job) {
-	j.grants = nil
-	if j.arrived {
-		l.emit(hare.Event{Type: hare.EventJobEnded, Job: j.id})
-		j.arrived = false
-	}
-}
-
-// homeEnded takes the end of a home that has saved all rounds. The reports of the last tasks may still be on their
-// way.
-func (l *Ledger) homeEnded(j *job, at *attempt) {
+// serverEnded takes the end of a parameter server that has saved all rounds. The reports of the last tasks may still
+// be on their way.
+func (l *Ledger) serverEnded(j *job, at *attempt) {
+	x := at.relaxed
 	l.dropUnordered(j, at)
-	for i := range at.out {
-		l.stopCompute(j, at, &at.out[i])
+	for i := range x.out {
+		l.stopCompute(j, at, &x.out[i])
 	}
 }
 
 // reportCompute takes what an agent says of a compute task.
 func (l *Ledger) reportCompute(a *agent, j *job, r *clusterdoc.TaskReport) {
-	at := j.live
+	at, x := j.live, j.live.relaxed
 	i, found := at.find(r.Task)
-	if !found || at.out[i].agent != a || at.out[i].state == clusterdoc.TaskWaiting {
+	if !found || x.out[i].agent != a || x.out[i].state == clusterdoc.TaskWaiting {
 		return
 	}
 	switch r.State {
 	case clusterdoc.TaskRunning:
-		at.out[i].state = clusterdoc.TaskRunning
+		x.out[i].state = clusterdoc.TaskRunning
 	case clusterdoc.TaskEnded, clusterdoc.TaskLost:
 		l.endCompute(j, at, i, r)
 	}
 }
 
-// find is the place of a compute task.
-func (at *attempt) find(number int) (int, bool) {
-	return slices.BinarySearchFunc(at.out, number, func(c compute, n int) int { return c.number - n })
-}
-
 // endCompute takes the end of a compute task, of which nothing is left on its device. The session learns of an end
 // that it waits for; of a task that was lost it learns so, or that the GPU has left, and gives the task out again.
 func (l *Ledger) endCompute(j *job, at *attempt, i int, r *clusterdoc.TaskReport) {
-	c := at.out[i]
-	at.out = slices.Delete(at.out, i, i+1)
+	x := at.relaxed
+	c := x.out[i]
+	x.out = slices.Delete(x.out, i, i+1)
 	at.open--
 	c.agent.dropOrders(j.taskID(at, c.number))
 	c.agent.devices[c.device].job = nil
@@ -100,10 +90,10 @@ func (l *Ledger) endCompute(j *job, at *attempt, i int, r *clusterdoc.TaskReport
 	case r.State == clusterdoc.TaskEnded && !c.stopping:
 		at.failed, at.error = true, failure(j, r)
 		l.stop(j, at)
-	case at.tasks[0].final(): // the home has all rounds
+	case at.tasks[0].final(): // the parameter server has all rounds
 	default:
-		if at.vain++; at.vain > maxVain*max(25, RoundTasks(&j.spec)) {
-			at.lost, at.error = true, fmt.Sprintf("%d tasks were lost in a row, the last one on GPU %s", at.vain, event.GPU)
+		if x.lostInRow++; x.lostInRow > maxLostInRow*max(25, RoundTasks(&j.spec)) {
+			at.lost, at.error = true, fmt.Sprintf("%d tasks were lost in a row, the last one on GPU %s", x.lostInRow, event.GPU)
 			l.stop(j, at)
 		} else if c.agent.wanted(c.device) {
 			event.Type = hare.EventTaskFailed
@@ -119,37 +109,38 @@ func (l *Ledger) endCompute(j *job, at *attempt, i int, r *clusterdoc.TaskReport
 // taskDone counts the end of a task. Behind the last one of a round the next round begins, where the job learns GPU
 // types that have come to the cluster since it arrived.
 func (l *Ledger) taskDone(j *job, at *attempt, c *compute) {
-	if j.counted == nil {
-		j.counted = map[string]int64{}
+	x := at.relaxed
+	if j.relaxed.counted == nil {
+		j.relaxed.counted = map[string]int64{}
 	}
-	j.counted[c.agent.Devices[c.device].Type]++
-	at.vain = 0
-	if k, found := slices.BinarySearch(at.done, c.task); !found {
-		at.done = slices.Insert(at.done, k, c.task)
+	j.relaxed.counted[c.agent.Devices[c.device].Type]++
+	x.lostInRow = 0
+	if k, found := slices.BinarySearch(x.done, c.task); !found {
+		x.done = slices.Insert(x.done, k, c.task)
 	}
-	if len(at.done) < RoundTasks(&j.spec) {
+	if len(x.done) < RoundTasks(&j.spec) {
 		return
 	}
-	at.round, at.done = at.round+1, nil
+	x.round, x.done = x.round+1, nil
 	switch {
-	case at.base+at.round >= j.spec.Rounds:
+	case x.base+x.round >= j.spec.Rounds:
 		l.completed(j, at)
 	case l.narrow(j):
-		at.base, at.round = at.base+at.round, 0
-		l.void(j)
+		x.base, x.round = x.base+x.round, 0
+		l.withdraw(j)
 		l.arrive(j)
 	}
 }
 
 // stopOn ends what a relaxed job computes on a device that is not well.
 func (l *Ledger) stopOn(j *job, a *agent, device int) {
-	at := j.live
-	i := slices.IndexFunc(at.out, func(c compute) bool { return c.agent == a && c.device == device })
+	at, x := j.live, j.live.relaxed
+	i := slices.IndexFunc(x.out, func(c compute) bool { return c.agent == a && c.device == device })
 	switch {
 	case i < 0:
-	case at.out[i].state == clusterdoc.TaskWaiting:
+	case x.out[i].state == clusterdoc.TaskWaiting:
 		l.drop(j, at, i)
 	default:
-		l.stopCompute(j, at, &at.out[i])
+		l.stopCompute(j, at, &x.out[i])
 	}
 }

@@ -244,7 +244,7 @@ func TestHomeIsLost(t *testing.T) {
 			job.Lost != 1 {
 			t.Errorf("%+v", job)
 		}
-		if why := d.Pinned("j1"); !strings.HasPrefix(why, "waits for a with the checkpoint behind round 3, until ") {
+		if why := d.WaitsFor("j1"); !strings.HasPrefix(why, "waits for a with the checkpoint behind round 3, until ") {
 			t.Error(why)
 		}
 		if back {
@@ -254,7 +254,7 @@ func TestHomeIsLost(t *testing.T) {
 			d.same("orders", d.orders("a"), "home j1.2.0")
 			continue
 		}
-		if d.PinsEnd(d.nowUs+60e6-1) || !d.PinsEnd(d.nowUs+60e6) {
+		if d.AffinitiesEnd(d.nowUs+60e6-1) || !d.AffinitiesEnd(d.nowUs+60e6) {
 			t.Error("the job does not wait for 60 s")
 		}
 		d.nowUs += 60e6

@@ -73,15 +73,15 @@ func Restore(data []byte) (*Ledger, error) {
 // ledger is missing here.
 type (
 	savedLedger struct {
-		Version int
-		Agents  []savedAgent `json:",omitempty"`
-		Jobs    []savedJob   `json:",omitempty"` // that have not ended
-		Waiting []hare.Event `json:",omitempty"`
-		Seq     int64        `json:",omitempty"`
-		Touched []int        `json:",omitempty"`
-		Pins    []int        `json:",omitempty"`
-		Types   []string     `json:",omitempty"`
-		NowUs   int64        `json:",omitempty"`
+		Version    int
+		Agents     []savedAgent `json:",omitempty"`
+		Jobs       []savedJob   `json:",omitempty"` // that have not ended
+		Waiting    []hare.Event `json:",omitempty"`
+		Seq        int64        `json:",omitempty"`
+		Touched    []int        `json:",omitempty"`
+		Affinities []int        `json:"Pins,omitempty"`
+		Types      []string     `json:",omitempty"`
+		NowUs      int64        `json:",omitempty"`
 	}
 	savedAgent struct {
 		Registration clusterdoc.Registration
@@ -102,33 +102,33 @@ type (
 		Job       int    `json:",omitempty"` // 0 where no job holds the device
 	}
 	savedJob struct {
-		ID          int
-		Spec        clusterdoc.NewJob
-		Key         string `json:",omitempty"`
-		SecretSum   string `json:",omitempty"`
-		State       clusterdoc.JobState
-		Reason      string                     `json:",omitempty"`
-		SubmittedUs int64                      `json:",omitempty"`
-		StartedUs   int64                      `json:",omitempty"`
-		EndedUs     int64                      `json:",omitempty"`
-		Arrived     bool                       `json:",omitempty"`
-		Knows       int                        `json:",omitempty"`
-		Granted     [][]string                 `json:",omitempty"` // of a job that has not ended
-		Attempts    []savedAttempt             `json:",omitempty"`
-		Live        bool                       `json:",omitempty"` // the last attempt goes on
-		Failures    int                        `json:",omitempty"`
-		Lost        int                        `json:",omitempty"`
-		Vain        int                        `json:",omitempty"`
-		LostRound   int64                      `json:",omitempty"`
-		Round       int64                      `json:",omitempty"`
-		Loss        string                     `json:",omitempty"`
-		Cancelled   string                     `json:",omitempty"`
-		SavedRound  int64                      `json:",omitempty"`
-		Holders     []string                   `json:",omitempty"`
-		Pin         *savedPin                  `json:",omitempty"`
-		TrainedUs   int64                      `json:",omitempty"`
-		Copy        *clusterdoc.CheckpointCopy `json:",omitempty"`
-		Apart       []savedPair                `json:",omitempty"`
+		ID              int
+		Spec            clusterdoc.NewJob
+		Key             string `json:",omitempty"`
+		SecretSum       string `json:",omitempty"`
+		State           clusterdoc.JobState
+		Reason          string                     `json:",omitempty"`
+		SubmittedUs     int64                      `json:",omitempty"`
+		StartedUs       int64                      `json:",omitempty"`
+		EndedUs         int64                      `json:",omitempty"`
+		Arrived         bool                       `json:",omitempty"`
+		Knows           int                        `json:",omitempty"`
+		Granted         [][]string                 `json:",omitempty"` // of a job that has not ended
+		Attempts        []savedAttempt             `json:",omitempty"`
+		Live            bool                       `json:",omitempty"` // the last attempt goes on
+		Failures        int                        `json:",omitempty"`
+		Lost            int                        `json:",omitempty"`
+		LossesSinceSave int                        `json:"Vain,omitempty"`
+		LostRound       int64                      `json:",omitempty"`
+		Round           int64                      `json:",omitempty"`
+		Loss            string                     `json:",omitempty"`
+		Cancelled       string                     `json:",omitempty"`
+		SavedRound      int64                      `json:",omitempty"`
+		Holders         []string                   `json:",omitempty"`
+		Affinity        *savedAffinity             `json:"Pin,omitempty"`
+		TrainedUs       int64                      `json:",omitempty"`
+		Copy            *clusterdoc.CheckpointCopy `json:",omitempty"`
+		Unreachable     []savedPair                `json:"Apart,omitempty"`
 
 		Grants   []savedGrant     `json:",omitempty"`
 		Counted  map[string]int64 `json:",omitempty"`
@@ -139,9 +139,9 @@ type (
 		Task  int   `json:",omitempty"`
 		GPU   string
 	}
-	savedPin struct {
+	savedAffinity struct {
 		Nodes   []string
-		Away    []string `json:",omitempty"`
+		Avoid   []string `json:"Away,omitempty"`
 		UntilUs int64
 	}
 	savedPair struct {
@@ -160,16 +160,16 @@ type (
 		OrderedUs int64  `json:",omitempty"`
 		EndedUs   int64  `json:",omitempty"`
 
-		Out      []savedCompute `json:",omitempty"`
-		Last     int            `json:",omitempty"`
-		Ready    bool           `json:",omitempty"`
-		Port     int            `json:",omitempty"`
-		Base     int64          `json:",omitempty"`
-		Round    int64          `json:",omitempty"`
-		Done     []int          `json:",omitempty"`
-		Vain     int            `json:",omitempty"`
-		Moved    bool           `json:",omitempty"`
-		Complete bool           `json:",omitempty"`
+		Out       []savedCompute `json:",omitempty"`
+		Last      int            `json:",omitempty"`
+		Ready     bool           `json:",omitempty"`
+		Port      int            `json:",omitempty"`
+		Base      int64          `json:",omitempty"`
+		Round     int64          `json:",omitempty"`
+		Done      []int          `json:",omitempty"`
+		LostInRow int            `json:"Vain,omitempty"`
+		Moved     bool           `json:",omitempty"`
+		Complete  bool           `json:",omitempty"`
 	}
 	savedCompute struct {
 		Number   int
@@ -194,7 +194,7 @@ type (
 
 func (l *Ledger) saved() *savedLedger {
 	s := &savedLedger{Version: snapshotVersion, Waiting: l.waiting, Seq: l.seq, NowUs: l.nowUs,
-		Touched: numbers(l.touched), Pins: numbers(l.pins), Types: slices.Sorted(maps.Keys(l.types))}
+		Touched: numbers(l.touched), Affinities: numbers(l.affinities), Types: slices.Sorted(maps.Keys(l.types))}
 	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
 		a := l.agents[name]
 		x := savedAgent{Registration: a.Registration, SecretSum: a.secretSum, Epoch: a.epoch, Lost: a.lost,
@@ -221,30 +221,39 @@ func (l *Ledger) saved() *savedLedger {
 func (j *job) encoded() savedJob {
 	s := savedJob{ID: number(j.id), Spec: j.spec, Key: j.key, SecretSum: j.secretSum, State: j.state, Reason: j.reason,
 		SubmittedUs: j.submittedUs, StartedUs: j.startedUs, EndedUs: j.endedUs, Arrived: j.arrived, Knows: j.knows,
-		Live: j.live != nil, Failures: j.failures, Lost: j.lost, Vain: j.vain, LostRound: j.lostRound, Round: j.round,
-		Loss: j.loss, Cancelled: j.cancelled, SavedRound: j.savedRound, TrainedUs: j.trainedUs,
-		Counted: maps.Clone(j.counted), Anywhere: j.anywhere, Copy: j.copy}
-	for _, g := range j.grants {
-		s.Grants = append(s.Grants, savedGrant{g.round, g.task, g.gpu})
+		Live: j.live != nil, Failures: j.failures, Lost: j.lost, LossesSinceSave: j.lossesSinceSave, Cancelled: j.cancelled}
+	if r := j.rounds; r != nil {
+		s.LostRound, s.Round, s.Loss, s.SavedRound, s.TrainedUs, s.Copy = r.lost, r.reported, r.loss, r.saved, r.trainedUs,
+			r.copy
+		for _, a := range r.holders {
+			s.Holders = append(s.Holders, a.Name)
+		}
+	}
+	if x := j.relaxed; x != nil {
+		s.Counted, s.Anywhere = maps.Clone(x.counted), x.anywhere
+		for _, g := range x.grants {
+			s.Grants = append(s.Grants, savedGrant{g.round, g.task, g.gpu})
+		}
 	}
 	if slices.ContainsFunc(j.granted, func(g []string) bool { return g != nil }) {
 		s.Granted = j.granted
 	}
-	for _, a := range j.holders {
-		s.Holders = append(s.Holders, a.Name)
+	for _, p := range j.unreachable {
+		s.Unreachable = append(s.Unreachable, savedPair{p.first, p.second, p.atUs})
 	}
-	for _, p := range j.apart {
-		s.Apart = append(s.Apart, savedPair{p.first, p.second, p.atUs})
-	}
-	if j.pin != nil {
-		s.Pin = &savedPin{j.pin.nodes, j.pin.away, j.pin.untilUs}
+	if j.affinity != nil {
+		s.Affinity = &savedAffinity{j.affinity.nodes, j.affinity.avoid, j.affinity.untilUs}
 	}
 	for _, at := range j.attempts {
 		x := savedAttempt{Running: at.running, Stopping: at.stopping, Failed: at.failed, Lost: at.lost, Saved: at.saved,
-			Error: at.error, Result: at.result, OrderedUs: at.orderedUs, EndedUs: at.endedUs, Last: at.last, Ready: at.ready,
-			Port: at.port, Base: at.base, Round: at.round, Done: at.done, Vain: at.vain, Moved: at.moved, Complete: at.complete}
-		for _, c := range at.out {
-			x.Out = append(x.Out, savedCompute{c.number, c.round, c.task, c.agent.Name, c.device, c.state, c.stopping, c.gone})
+			Error: at.error, Result: at.result, OrderedUs: at.orderedUs, EndedUs: at.endedUs}
+		if r := at.relaxed; r != nil {
+			x.Last, x.Ready, x.Port, x.Base, x.Round, x.Done = r.last, r.ready, r.port, r.base, r.round, r.done
+			x.LostInRow, x.Moved, x.Complete = r.lostInRow, r.moved, r.complete
+			for _, c := range r.out {
+				x.Out = append(x.Out, savedCompute{c.number, c.round, c.task, c.agent.Name, c.device, c.state, c.stopping,
+					c.gone})
+			}
 		}
 		for _, t := range at.tasks {
 			x.Tasks = append(x.Tasks, savedTask{t.agent.Name, t.devices, t.state, t.exit, t.signal, t.error, t.ranUs})
@@ -278,7 +287,7 @@ func (l *Ledger) restore(s *savedLedger, past []byte) error {
 		}
 		at := s.Jobs[i].ID - 1
 		if at < 0 || at >= len(l.byTime) || l.byTime[at] != nil || l.past.has(at) {
-			return fmt.Errorf("job %s stands twice, or is out of order", j.id)
+			return fmt.Errorf("job %s is there twice, or out of order", j.id)
 		}
 		l.byTime[at], l.jobs[j.id] = j, j
 		l.counts[j.state]++
@@ -305,65 +314,51 @@ func (l *Ledger) restore(s *savedLedger, past []byte) error {
 	}
 	var err error
 	if l.touched, err = l.jobsOf(s.Touched); err == nil {
-		l.pins, err = l.jobsOf(s.Pins)
+		l.affinities, err = l.jobsOf(s.Affinities)
 	}
 	return err
 }
 
 // decoded is the job of a saved form.
 func (l *Ledger) decoded(s *savedJob) (*job, error) {
-	j := &job{id: jobID(s.ID), spec: s.Spec, key: s.Key, secretSum: s.SecretSum, state: s.State,
-		reason: s.Reason, submittedUs: s.SubmittedUs, startedUs: s.StartedUs, endedUs: s.EndedUs, arrived: s.Arrived,
-		knows: s.Knows, granted: s.Granted,
-		failures: s.Failures, lost: s.Lost, vain: s.Vain, lostRound: s.LostRound, round: s.Round, loss: s.Loss,
-		cancelled: s.Cancelled, savedRound: s.SavedRound, trainedUs: s.TrainedUs, counted: s.Counted, anywhere: s.Anywhere,
-		relaxed: Shares(&s.Spec), copy: s.Copy}
-	for _, g := range s.Grants {
-		j.grants = append(j.grants, grant{g.Round, g.Task, g.GPU})
-	}
-	j.tasks, j.perTask = processes(&s.Spec)
+	j := newJob(jobID(s.ID), &s.Spec)
+	j.key, j.secretSum, j.state, j.reason, j.cancelled = s.Key, s.SecretSum, s.State, s.Reason, s.Cancelled
+	j.submittedUs, j.startedUs, j.endedUs = s.SubmittedUs, s.StartedUs, s.EndedUs
+	j.arrived, j.knows, j.granted = s.Arrived, s.Knows, s.Granted
+	j.failures, j.lost, j.lossesSinceSave = s.Failures, s.Lost, s.LossesSinceSave
 	if j.granted == nil {
 		j.granted = make([][]string, j.tasks)
 	}
-	for _, name := range s.Holders {
-		a := l.agents[name]
-		if a == nil {
-			return nil, fmt.Errorf("job %s has a checkpoint on %q, which is no agent", j.id, name)
+	if len(j.granted) != j.tasks {
+		return nil, fmt.Errorf("job %s has grants of %d tasks and not %d", j.id, len(j.granted), j.tasks)
+	}
+	if r := j.rounds; r != nil {
+		r.lost, r.reported, r.loss, r.saved, r.trainedUs, r.copy = s.LostRound, s.Round, s.Loss, s.SavedRound, s.TrainedUs,
+			s.Copy
+		for _, name := range s.Holders {
+			a := l.agents[name]
+			if a == nil {
+				return nil, fmt.Errorf("job %s has a checkpoint on %q, which is not an agent", j.id, name)
+			}
+			r.holders = append(r.holders, a)
 		}
-		j.holders = append(j.holders, a)
 	}
-	for _, p := range s.Apart {
-		j.apart = append(j.apart, pair{p.First, p.Second, p.AtUs})
+	if x := j.relaxed; x != nil {
+		x.counted, x.anywhere = s.Counted, s.Anywhere
+		for _, g := range s.Grants {
+			x.grants = append(x.grants, grant{g.Round, g.Task, g.GPU})
+		}
 	}
-	if s.Pin != nil {
-		j.pin = &pin{s.Pin.Nodes, s.Pin.Away, s.Pin.UntilUs}
+	for _, p := range s.Unreachable {
+		j.unreachable = append(j.unreachable, unreachablePair{p.First, p.Second, p.AtUs})
+	}
+	if s.Affinity != nil {
+		j.affinity = &affinity{s.Affinity.Nodes, s.Affinity.Avoid, s.Affinity.UntilUs}
 	}
 	for i := range s.Attempts {
-		x := &s.Attempts[i]
-		at := &attempt{number: int64(i + 1), running: x.Running, stopping: x.Stopping, failed: x.Failed, lost: x.Lost,
-			saved: x.Saved, error: x.Error, result: x.Result, orderedUs: x.OrderedUs, endedUs: x.EndedUs, last: x.Last,
-			ready: x.Ready, port: x.Port, base: x.Base, round: x.Round, done: x.Done, vain: x.Vain, moved: x.Moved,
-			complete: x.Complete}
-		if j.relaxed && len(x.Tasks) != 1 {
-			return nil, fmt.Errorf("an attempt of job %s has %d homes", j.id, len(x.Tasks))
-		}
-		for _, y := range x.Tasks {
-			t := task{l.agents[y.Agent], y.Devices, y.State, y.Exit, y.Signal, y.Error, y.RanUs}
-			if t.agent == nil {
-				return nil, fmt.Errorf("job %s has a task on %q, which is no agent", j.id, y.Agent)
-			}
-			if !t.final() {
-				at.open++
-			}
-			at.tasks = append(at.tasks, t)
-		}
-		for _, y := range x.Out {
-			c := compute{y.Number, y.Round, y.Task, l.agents[y.Agent], y.Device, y.State, y.Stopping, y.Gone}
-			if c.agent == nil {
-				return nil, fmt.Errorf("job %s has a task on %q, which is no agent", j.id, y.Agent)
-			}
-			at.open++
-			at.out = append(at.out, c)
+		at, err := l.decodedAttempt(j, int64(i+1), &s.Attempts[i])
+		if err != nil {
+			return nil, err
 		}
 		j.attempts = append(j.attempts, at)
 	}
@@ -372,14 +367,52 @@ func (l *Ledger) decoded(s *savedJob) (*job, error) {
 			return nil, fmt.Errorf("job %s runs without an attempt", j.id)
 		}
 		j.live = j.attempts[len(j.attempts)-1]
-		if j.relaxed {
-			j.live.tasks[0].agent.addHome(j)
+		if j.relaxed != nil {
+			j.live.tasks[0].agent.addServer(j)
 		}
 	}
-	if len(j.granted) != j.tasks {
-		return nil, fmt.Errorf("job %s has grants of %d tasks and not %d", j.id, len(j.granted), j.tasks)
-	}
 	return j, nil
+}
+
+// decodedAttempt is the attempt of a saved form.
+func (l *Ledger) decodedAttempt(j *job, number int64, s *savedAttempt) (*attempt, error) {
+	at := &attempt{number: number, running: s.Running, stopping: s.Stopping, failed: s.Failed, lost: s.Lost,
+		saved: s.Saved, error: s.Error, result: s.Result, orderedUs: s.OrderedUs, endedUs: s.EndedUs}
+	if j.relaxed != nil && len(s.Tasks) != 1 {
+		return nil, fmt.Errorf("an attempt of job %s has %d parameter servers", j.id, len(s.Tasks))
+	}
+	agentOf := func(name string) (*agent, error) {
+		if a := l.agents[name]; a != nil {
+			return a, nil
+		}
+		return nil, fmt.Errorf("job %s has a task on %q, which is not an agent", j.id, name)
+	}
+	for _, x := range s.Tasks {
+		a, err := agentOf(x.Agent)
+		if err != nil {
+			return nil, err
+		}
+		t := task{a, x.Devices, x.State, x.Exit, x.Signal, x.Error, x.RanUs}
+		if !t.final() {
+			at.open++
+		}
+		at.tasks = append(at.tasks, t)
+	}
+	if j.relaxed == nil {
+		return at, nil
+	}
+	r := &relaxedAttempt{last: s.Last, ready: s.Ready, port: s.Port, base: s.Base, round: s.Round, done: s.Done,
+		lostInRow: s.LostInRow, moved: s.Moved, complete: s.Complete}
+	at.relaxed = r
+	for _, x := range s.Out {
+		a, err := agentOf(x.Agent)
+		if err != nil {
+			return nil, err
+		}
+		at.open++
+		r.out = append(r.out, compute{x.Number, x.Round, x.Task, a, x.Device, x.State, x.Stopping, x.Gone})
+	}
+	return at, nil
 }
 
 func numbers(jobs []*job) (all []int) {
@@ -398,4 +431,76 @@ func (l *Ledger) jobsOf(numbers []int) (all []*job, err error) {
 		all = append(all, j)
 	}
 	return all, nil
+}
+
+// grow makes room for n jobs in all.
+func (l *Ledger) grow(n int) {
+	for len(l.byTime) < n {
+		l.byTime = append(l.byTime, nil)
+	}
+}
+
+// archive moves the jobs that have ended since it was last called to the archive. Nobody sees a difference.
+func (l *Ledger) archive() error {
+	final := func(j *job) bool { return j.state.Final() }
+	l.touched, l.affinities = slices.DeleteFunc(l.touched, final), slices.DeleteFunc(l.affinities, final)
+	for len(l.ended) > 0 {
+		n := min(len(l.ended), chunkJobs)
+		chunk := make([]endedJob, n)
+		for i, j := range l.ended[:n] {
+			text, err := json.Marshal(j.encoded())
+			if err != nil {
+				return err
+			}
+			chunk[i] = endedJob{number(j.id) - 1, j.state, j.key, text}
+		}
+		if err := l.past.add(chunk); err != nil {
+			return err
+		}
+		for _, j := range l.ended[:n] {
+			delete(l.jobs, j.id)
+			l.byTime[number(j.id)-1] = nil
+		}
+		l.ended = l.ended[n:]
+	}
+	l.ended = nil
+	return nil
+}
+
+// openArchive takes the jobs that have ended from the archive of a snapshot.
+func (l *Ledger) openArchive(data []byte) error {
+	err := l.past.open(data, func(at int, key string) {
+		if key != "" {
+			l.keys[key] = jobID(at + 1)
+		}
+		l.counts[l.past.state(at)]++
+	})
+	l.grow(len(l.past.jobs))
+	return err
+}
+
+// find is the job of an ID, also one that has ended; nil where there is none. What is done to a job of the archive
+// is not kept.
+func (l *Ledger) find(id string) *job {
+	if j := l.jobs[id]; j != nil {
+		return j
+	}
+	at := number(id) - 1
+	if !l.past.has(at) {
+		return nil
+	}
+	var s savedJob
+	text, err := l.past.text(at)
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	var j *job
+	if err == nil {
+		j, err = l.decoded(&s)
+	}
+	if err != nil {
+		// The checksum of the snapshot was right, so that only a fault of this program can lead here.
+		return &job{id: id, state: l.past.state(at), reason: "what is known of the job cannot be read: " + err.Error()}
+	}
+	return j
 }

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/hare-sched/hare/internal/atomicfile"
 )
 
 // Backup writes what the data directory holds at this moment to the new file dst, whether
@@ -104,25 +102,6 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 		return err
 	}
 	return publish(part, dst)
-}
-
-// publish gives a finished file its name, durably, and never replaces another file.
-func publish(part, dst string) error {
-	if err := syncFile(part); err != nil {
-		return err
-	}
-	if err := os.Link(part, dst); err != nil {
-		return err
-	}
-	return atomicfile.SyncDir(filepath.Dir(dst))
-}
-
-func syncFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 func copyFile(src, dst string) (err error) {

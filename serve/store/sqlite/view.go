@@ -61,7 +61,7 @@ func openRead(ctx context.Context, path string) (db *sql.DB, file string, err er
 			what = sizeFault(header, size)
 		}
 		if !bytes.HasPrefix(header, []byte(dbMagic)) {
-			return nil, "", &store.CorruptError{What: path + " is no data directory and no backup of Hare: " + what}
+			return nil, "", &store.CorruptError{What: path + " is neither a data directory nor a backup of Hare: " + what}
 		}
 		if what != "" {
 			return nil, "", &store.CorruptError{What: path + ": " + what}
@@ -96,7 +96,7 @@ func openMode(ctx context.Context, path, mode string) (*sql.DB, error) {
 	var e *msqlite.Error
 	switch {
 	case errors.As(err, &e) && e.Code() == sqlite3.SQLITE_ERROR: // there is no such table
-		err = &store.CorruptError{What: path + " is no data directory and no backup of Hare: " + err.Error()}
+		err = &store.CorruptError{What: path + " is neither a data directory nor a backup of Hare: " + err.Error()}
 	case err != nil:
 		if err = fault(err); errors.As(err, new(*store.CorruptError)) {
 			err = &store.CorruptError{What: path + ": " + e.Error()}

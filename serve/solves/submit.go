@@ -1,3 +1,9 @@
+// Package solves runs solves and keeps them in a store. A stored solve outlives its call
+// and the server, answers a repeated request only once, and reports its progress as
+// events.
+//
+// State is in state.go; above it are events, the committer, the maps of solves, and checkpoints and ends. Submit and
+// Open are at the top.
 package solves
 
 import (
@@ -11,73 +17,10 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/admission"
-	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )
-
-// Solves are the stored solves of one server. Safe for concurrent use.
-type Solves struct {
-	cfg       Config
-	svc       *service.Service
-	committer *committer
-	work      sync.WaitGroup // goroutines of solves and the janitor
-	closing   chan struct{}
-	cleanup   chan struct{} // wakes the janitor
-
-	mu       sync.Mutex // locked before the mu of a solve
-	closed   bool
-	lastNum  int64
-	lastBlob int64
-	solves   map[string]*solve      // by ID, those that were accepted
-	tenants  map[string][]*solve    // by number, those that are not removed
-	keys     map[string]*solve      // by tenant and idempotency key
-	content  map[store.Sum][]*solve // those with a reproducible result
-	blobs    map[int64]*sharedBlob
-	ended    []*solve // finished ones, the first to end first; some may be removed
-	gone     []*solve // tombstones, the oldest first
-	bytes    int64    // approximate size of the finished solves
-}
-
-// solve is one stored solve.
-type solve struct {
-	parent   *Solves
-	num      int64
-	id       string
-	tenant   string
-	accepted chan struct{} // closed when the solve is durable or refused
-	refused  error         // set before accepted is closed
-
-	// Used by the goroutine that runs the solve.
-	run      service.RunFunc
-	replan   *hare.ReplanRequest // nil: the solve is no replan
-	inst     *hare.Instance
-	warm     *hare.Certificate
-	call     admission.Call
-	reporter reporter
-	// release gives the solve's place in the quota back and may be called repeatedly.
-	release func()
-
-	mu       sync.Mutex
-	next     store.SolveState // the state that becomes durable next
-	seq      int64            // of the last event that was made
-	atUs     int64            // the time of event seq
-	saving   bool             // a checkpoint is being written
-	durable  bool             // accepted: the events that follow may be stored
-	early    []Event          // the events before that
-	attached int              // calls that the solve is attached to
-	ticket   *admission.Ticket
-	cancel   context.CancelCauseFunc
-
-	stored      store.SolveState // the durable state
-	lastDurable int64            // the last durable event
-	tail        []Event          // the last durable events of a running solve
-	live        Event            // the durable events folded into one
-	wake        chan struct{}    // closed and replaced when the solve has changed
-	suspended   bool             // left to the next start
-	damage      error            // the record or the events are damaged
-}
 
 // Submit accepts a solve, which is durable when Submit returns. A request with the
 // idempotency key and digest of an earlier one returns the earlier request's solve, with
@@ -111,13 +54,9 @@ func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed boo
 	s.next = store.SolveState{
 		Tenant: in.Tenant, Status: StatusQueued, CreatedUs: micros(now), BeganUs: micros(in.Began),
 		Hash:    wire.SHA256(in.Instance),
-		Options: store.StoredOptions(in.Options), Jobs: len(in.Instance.Jobs), Attached: in.Attached, Kind: in.Kind,
+		Options: store.StoredOptions(in.Options), Jobs: len(in.Instance.Jobs),
+		GPUs: int(admission.GPUsOf(&in.Instance.Cluster)), Attached: in.Attached, Kind: in.Kind,
 		Parameters: in.Parameters, Key: in.Key,
-	}
-	for i := range in.Instance.Cluster.Nodes {
-		for _, g := range in.Instance.Cluster.Nodes[i].GPUs {
-			s.next.GPUs += g.Count
-		}
 	}
 	if in.Key != "" {
 		s.next.Digest = &in.Digest
@@ -329,19 +268,4 @@ func (ss *Solves) blob(b *store.SolveBatch, write func(io.Writer) error) (*store
 	}
 	ref, err := w.End()
 	return &ref, err
-}
-
-func (ss *Solves) newBlobNum() int64 {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	ss.lastBlob++
-	return ss.lastBlob
-}
-
-// record returns the record of the next state.
-func (s *solve) record() store.SolveRecord {
-	data, _ := json.Marshal(&s.next) // cannot fail: strings, numbers and valid amounts
-	rec := store.SolveRecord{Num: s.num, ID: s.id, Data: data}
-	rec.Sum = rec.Checksum()
-	return rec
 }

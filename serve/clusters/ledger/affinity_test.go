@@ -120,11 +120,11 @@ func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
 	d.fail("b", clusterdoc.TaskID{Job: "j1", Attempt: 2}, 5, 60)
 	d.decide()
 	d.expect("b")
-	if why := d.Pinned("j1"); !strings.HasPrefix(why, "waits for b with the checkpoint behind round 5, until ") {
+	if why := d.WaitsFor("j1"); !strings.HasPrefix(why, "waits for b with the checkpoint behind round 5, until ") {
 		t.Error(why)
 	}
 	// It waits as long as it has trained, and then goes anywhere.
-	if d.PinsEnd(d.nowUs+60e6-1) || !d.PinsEnd(d.nowUs+60e6) {
+	if d.AffinitiesEnd(d.nowUs+60e6-1) || !d.AffinitiesEnd(d.nowUs+60e6) {
 		t.Error("the job does not wait for 60 s")
 	}
 	d.apply(&ledger.Record{Tick: true})
@@ -134,7 +134,7 @@ func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
 	d.apply(&ledger.Record{Tick: true})
 	d.decide([]string{"c/0", "c/1"})
 	d.expect("")
-	if d.PinsEnd(d.nowUs+1e12) || d.Pinned("j1") != "" {
+	if d.AffinitiesEnd(d.nowUs+1e12) || d.WaitsFor("j1") != "" {
 		t.Error("the job is still pinned")
 	}
 	// It began again on c. The checkpoint of b is worth more until c has as many rounds.
@@ -233,10 +233,10 @@ func TestCopiesShortenTheWait(t *testing.T) {
 	}
 	d.decide()
 	d.expect("b")
-	if d.PinsEnd(d.nowUs+15e6-1) || !d.PinsEnd(d.nowUs+15e6) { // 2 of 8 rounds in 60 s
+	if d.AffinitiesEnd(d.nowUs+15e6-1) || !d.AffinitiesEnd(d.nowUs+15e6) { // 2 of 8 rounds in 60 s
 		t.Error("the job does not wait for 15 s")
 	}
-	if why := d.Pinned("j1"); !strings.HasSuffix(why, ", and starts elsewhere then, from the copy behind round 6") {
+	if why := d.WaitsFor("j1"); !strings.HasSuffix(why, ", and starts elsewhere then, from the copy behind round 6") {
 		t.Error(why)
 	}
 	d.nowUs += 15e6

@@ -75,7 +75,7 @@ func TestNodesAreTriedAgain(t *testing.T) {
 		d.decide([]string{"a/0", "a/1"}, []string{"b/0", "b/1"})
 		d.part(1, [2]string{"a", "b"}, 0, 1)
 		d.decide()
-		if d.away() != "b" || d.PinsEnd(d.nowUs+10*60e6-1) || !d.PinsEnd(d.nowUs+10*60e6) {
+		if d.away() != "b" || d.AffinitiesEnd(d.nowUs+10*60e6-1) || !d.AffinitiesEnd(d.nowUs+10*60e6) {
 			t.Error(d.away())
 		}
 		if lose {

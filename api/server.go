@@ -1,9 +1,8 @@
-// Package api serves Hare over HTTP: routes, handlers, the one map from errors to problem documents, and metrics.
-// Handlers read and check a request, let packages service, solves, sessions, clusters or access do the work, and write
-// the answer.
 package api
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -11,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
@@ -22,7 +19,6 @@ import (
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/solves"
-	"github.com/hare-sched/hare/wire"
 )
 
 // Config configures the server. Zero is a valid value of each field but Solves.
@@ -95,95 +91,98 @@ type server struct {
 	making        sync.Mutex // of clusters by keys of role agent
 }
 
-// New returns the handler of all routes.
-func New(svc *service.Service, cfg Config) http.Handler {
-	if cfg.Solves == nil {
-		panic("api: Config.Solves is nil")
-	}
-	if cfg.MaxBodyBytes <= 0 {
-		cfg.MaxBodyBytes = wire.DefaultMaxBytes
-	}
-	if cfg.BodyTime <= 0 {
-		cfg.BodyTime = 2 * time.Minute
-	}
-	if cfg.BodyGrace <= 0 {
-		cfg.BodyGrace = bodyGrace
-	}
-	if cfg.Memory == nil {
-		cfg.Memory = admission.NewMemory(4<<30, cfg.Keys != nil)
-	}
-	if cfg.Heartbeat <= 0 {
-		cfg.Heartbeat = 15 * time.Second
-	}
-	if cfg.MaxStreams <= 0 {
-		cfg.MaxStreams = 4096
-	}
-	if cfg.MaxWhatIfs <= 0 {
-		cfg.MaxWhatIfs = defaultMaxWhatIfs
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.EngineRestarts == nil {
-		cfg.EngineRestarts = func() int64 { return 0 }
-	}
-	if cfg.Registry == nil {
-		cfg.Registry = prometheus.NewRegistry()
-	}
-	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), badKeys: newBadKeyLimiter(),
-		calls: make(chan struct{}, 2*svc.Capacity()), slow: slowUploads{owners: map[string]int{}},
-		registrations: registrationLimiter{buckets: map[string]*rate.Limiter{}}}
-	if cfg.Sessions != nil {
-		s.met.registerSessions(cfg.Sessions)
-	}
-	if cfg.Clusters != nil {
-		s.met.registry.MustRegister(newClusterCollector(cfg.Clusters))
-	}
-	svc.SetHooks(s.hooks())
-	s.metrics = MetricsHandler(s.met.registry)
-	r := chi.NewRouter()
-	r.Use(s.traced, s.identify, s.writeTimeout, s.observe, s.recoverPanics, s.securityHeaders, s.guarded, s.authenticate,
-		s.compress, middleware.GetHead)
-	r.NotFound(s.pathNotFound)
-	r.MethodNotAllowed(s.methodNotAllowed(r))
-	s.solveRoutes(r)
-	r.Post("/v1/bounds", s.handle(s.admit(s.bound)))
-	r.Post("/v1/verify", s.handle(s.admit(s.verify)))
-	s.explainRoutes(r)
-	s.whatIfRoutes(r)
-	s.simulationRoutes(r)
-	s.sessionRoutes(r)
-	s.clusterRoutes(r)
-	s.keyRoutes(r)
-	r.Get("/v1/policies", s.handle(s.getPolicies))
-	r.Get("/v1/version", s.handle(s.version))
-	r.Get("/healthz", s.handle(s.health))
-	r.Get("/readyz", s.handle(s.ready))
-	if !cfg.PrivateMetrics {
-		r.Get("/metrics", s.handle(requireAdmin(true, s.measurements), "name[]"+repeatable))
-	}
-	r.Get("/openapi.json", s.handle(s.specificationJSON))
-	r.Get("/openapi.yaml", s.handle(s.specificationYAML))
-	r.Get("/docs", s.handle(s.docs))
-	r.Get("/", s.handle(s.home))
-	return r
+// registrationLimiter limits how often agents register. Safe for concurrent use. Its memory is proportional to the
+// number of keys that have registered lately.
+type registrationLimiter struct {
+	mu      sync.Mutex
+	buckets map[string]*rate.Limiter // by key, or by tenant
 }
 
-// methodNotAllowed answers 405 and names the methods that the path has.
-func (s *server) methodNotAllowed(routes chi.Routes) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var allowed []string
-		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
-			as := m
-			if m == http.MethodHead {
-				as = http.MethodGet
-			}
-			if routes.Match(chi.NewRouteContext(), as, r.URL.Path) {
-				allowed = append(allowed, m)
-			}
-		}
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		s.problem(w, r, http.StatusMethodNotAllowed, "method_not_allowed",
-			r.Method+" is not allowed here, but "+strings.Join(allowed, ", ")+": see /docs", nil)
-	}
+// slowUploads counts uploads that take long.
+type slowUploads struct {
+	mu     sync.Mutex
+	all    int
+	owners map[string]int
 }
+
+// whatIfLimiter counts the running what-ifs of each tenant.
+type whatIfLimiter struct {
+	mu      sync.Mutex
+	running map[string]int
+}
+
+// defaultMaxWhatIfs is how many what-ifs of a tenant run at a time by default.
+const defaultMaxWhatIfs = 4
+
+type requestKey struct{}
+
+func requestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestKey{}).(string)
+	return id
+}
+
+type callerKey struct{}
+
+// callerOf returns the key of the caller; nil where the server has no keys.
+func callerOf(ctx context.Context) *access.Key {
+	key, _ := ctx.Value(callerKey{}).(*access.Key)
+	return key
+}
+
+// agentPath reports whether a request is one of those that agents make. Agents renew their leases all the time, so
+// that the tenant's limit of calls does not count them.
+func agentPath(r *http.Request) bool {
+	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/clusters/")
+	parts := strings.Split(rest, "/")
+	if !ok || r.URL.RawPath != "" || len(parts) < 2 || parts[1] != "agents" {
+		return false
+	}
+	what := ""
+	if len(parts) == 4 {
+		what = parts[3]
+	}
+	switch r.Method {
+	case http.MethodPost:
+		return len(parts) == 2 || what == "sync" || what == "logs" || what == "checkpoints"
+	case http.MethodGet:
+		return what == "checkpoints"
+	}
+	return false
+}
+
+// keyEnded reports whether a request was cancelled because its key was revoked or
+// expired.
+func keyEnded(ctx context.Context) bool {
+	return errors.Is(context.Cause(ctx), access.ErrKeyEnded)
+}
+
+// bodyLimit returns the greatest size of the request's body, in bytes.
+func (s *server) bodyLimit(ctx context.Context) int64 {
+	if callerOf(ctx) == nil {
+		return s.cfg.MaxBodyBytes
+	}
+	return min(s.cfg.MaxBodyBytes, s.cfg.Quotas.Of(tenantOf(ctx)).BodyBytes)
+}
+
+// bodyGrace is how long a body may take to arrive at any rate, and bodyRate is the least rate in bytes a second behind
+// that: a client that has stopped sending is noticed soon, and does not hold what it has for Config.BodyTime.
+const (
+	bodyGrace = 5 * time.Second
+	bodyRate  = 16 << 10
+)
+
+type tenantKey struct{}
+
+// tenantOf returns the tenant of the caller; "" where the server has no keys.
+func tenantOf(ctx context.Context) string {
+	id, _ := ctx.Value(tenantKey{}).(string)
+	return id
+}
+
+const (
+	kindEvents = "text/event-stream"
+	kindJSON   = "application/json"
+	kindBytes  = "application/octet-stream"
+	kindNDJSON = "application/x-ndjson"
+	kindText   = "text/plain; charset=utf-8"
+)
