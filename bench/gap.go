@@ -27,6 +27,8 @@ type GapConfig struct {
 	Cases []GapCase
 	// Limits are used for cases that name none.
 	Limits []time.Duration
+	// WorkLimit limits Hare's runs by work in place of time, so that each machine finds the same; zero means time.
+	WorkLimit int64
 	// Seed is the seed of Hare's search and of CP-SAT's.
 	Seed int64
 	// Solver holds the LP engine and the number of workers; CP-SAT gets as many workers.
@@ -63,7 +65,7 @@ type GapRow struct {
 	SHA256   string `json:"instance_sha256"`
 	Method   string `json:"method"`
 	Model    string `json:"model,omitempty"` // the model of CP-SAT
-	// LimitS is the requested limit and Seconds the time used: for Hare the whole call with
+	// LimitS is the requested limit, 0 under a limit of work, and Seconds the time used: for Hare the whole call with
 	// LPs and the check of the plan, for CP-SAT building the model and solving it, without
 	// the start of Python.
 	LimitS      float64 `json:"limit_s"`
@@ -100,6 +102,7 @@ type GapReport struct {
 	Machine     string    `json:"machine"`
 	Workers     int       `json:"workers"`
 	Seed        int64     `json:"seed"`
+	WorkLimit   int64     `json:"work_limit,omitempty"`
 	Interrupted bool      `json:"interrupted"` // some rows are missing
 	Rows        []*GapRow `json:"rows"`
 }
@@ -115,7 +118,7 @@ type gapRun struct {
 // ends, RunGap drops the current run and keeps the others.
 func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 	rep := &GapReport{Version: cfg.Solver.Version, HiGHS: cfg.Solver.EngineVersion, Machine: machine(),
-		Workers: cfg.Solver.Workers, Seed: cfg.Seed}
+		Workers: cfg.Solver.Workers, Seed: cfg.Seed, WorkLimit: cfg.WorkLimit}
 	var runs []gapRun
 	for i := range cfg.Cases {
 		some, err := cfg.runsOf(&cfg.Cases[i])
@@ -180,7 +183,10 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 // CP-SAT's models.
 func (cfg *GapConfig) runsOf(c *GapCase) (runs []gapRun, err error) {
 	limits := c.Limits
-	if limits == nil {
+	switch {
+	case cfg.WorkLimit > 0:
+		limits = []time.Duration{0}
+	case limits == nil:
 		limits = cfg.Limits
 	}
 	for _, limit := range limits {
@@ -230,7 +236,7 @@ func (cfg *GapConfig) hare(ctx context.Context, inst *hare.Instance, limit time.
 	}
 	began := time.Now()
 	// With gap 0, the solve ends when the plan is proved optimal or the limit is reached.
-	res, err := solver.Solve(ctx, inst, hare.Options{TimeLimit: limit, Seed: cfg.Seed}, engine)
+	res, err := solver.Solve(ctx, inst, hare.Options{TimeLimit: limit, WorkLimit: cfg.WorkLimit, Seed: cfg.Seed}, engine)
 	row.Seconds = time.Since(began).Seconds()
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (r *GapReport) WriteCSV(w io.Writer) error {
 		lines = append(lines, []string{row.Instance, row.Cell, strconv.Itoa(row.Jobs), strconv.Itoa(row.GPUs),
 			row.Method,
 			row.Model,
-			figure(row.LimitS), strconv.FormatFloat(row.Seconds, 'f', 3, 64), row.Termination, exact(row.Value),
+			strconv.FormatFloat(row.LimitS, 'f', -1, 64), strconv.FormatFloat(row.Seconds, 'f', 3, 64), row.Termination, exact(row.Value),
 			exact(row.Bound), strconv.FormatBool(row.BoundHolds), number(row.Gap), number(row.OverBest),
 			number(row.UnderBest)})
 	}
@@ -60,7 +60,13 @@ func exact(a *hare.Amount) string {
 	return a.String()
 }
 
-func figure(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+// figure writes a limit in seconds; 0 is none.
+func figure(x float64) string {
+	if x == 0 {
+		return "–"
+	}
+	return strconv.FormatFloat(x, 'f', -1, 64)
+}
 
 // Percent returns a share in percent with two decimals, rounded up as gaps are, or "–"
 // for nil.
@@ -76,6 +82,9 @@ func (r *GapReport) WriteMarkdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "Hare %s, HiGHS %s, %d workers, seed %d, on %s. Gaps are value / bound − 1 in %%, rounded up.\n",
 		r.Version, r.HiGHS, r.Workers, r.Seed, r.Machine)
+	if r.WorkLimit > 0 {
+		fmt.Fprintf(b, "Each run ended after a work of %d.\n", r.WorkLimit)
+	}
 	if r.Interrupted {
 		b.WriteString("\nInterrupted: runs are missing.\n")
 	}
