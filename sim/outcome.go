@@ -90,18 +90,6 @@ func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Res
 	return res, nil
 }
 
-// totals are the sums of a run.
-type totals struct {
-	held, down                            []hare.Amount // GPU-µs by type, in 1e-12 s
-	tasks, lost, lostUs, failures         int64
-	switches, switchUs, preempted, varied int64
-
-	counted   int           // jobs of the window that have not ended
-	endUs     int64         // when the last job of the window ended
-	until     []hare.Amount // held, up to endUs
-	downUntil []hare.Amount // down, up to endUs
-}
-
 func (e *engine) outcome() *Outcome {
 	b := &e.totals
 	o := &Outcome{
