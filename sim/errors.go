@@ -9,7 +9,7 @@ import (
 
 // ErrStalled says that jobs wait although no task runs and no event is to come: no GPU
 // that they may use will ever be in service, or the policy does not start them.
-var ErrStalled = errors.New("sim: jobs wait for ever")
+var ErrStalled = errors.New("sim: jobs wait forever")
 
 // DecisionError says that a policy made a decision that is not possible.
 type DecisionError struct {

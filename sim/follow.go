@@ -37,7 +37,7 @@ func (e *engine) notify() error {
 	e.touched = e.touched[:0]
 	for i := range decisions {
 		d := &decisions[i]
-		reason := "is no type of decision"
+		reason := "is not a type of decision"
 		switch {
 		case d.AtUs != e.nowUs:
 			reason = "it is dated " + hare.FormatMicros(d.AtUs) + " s, not now, " + hare.FormatMicros(e.nowUs) + " s"

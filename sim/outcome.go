@@ -62,7 +62,7 @@ type Outcome struct {
 func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Result, error) {
 	switch {
 	case o.Varied > 0:
-		return nil, fmt.Errorf("sim: %d tasks did not take the times of their profiles, so the run is no schedule "+
+		return nil, fmt.Errorf("sim: %d tasks did not take the times of their profiles, so the run is not a schedule "+
 			"of the instance", o.Varied)
 	case o.Schedule == nil && o.Moved == nil:
 		return nil, errors.New("sim: the schedule was not recorded")

@@ -141,7 +141,7 @@ func gapText(value, bound *hare.Amount) *json.Number {
 type known struct {
 	bound *hare.Amount // nil where there is no bound or the scenario may be infeasible
 	from  string
-	value *hare.Amount // cost of the base's plan; nil where this is no plan of the scenario
+	value *hare.Amount // cost of the base's plan; nil where this is not a plan of the scenario
 	base  relation
 	notes []string
 	sha   string

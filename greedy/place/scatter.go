@@ -2,8 +2,9 @@ package place
 
 import (
 	"cmp"
-	"github.com/hare-sched/hare/greedy/room"
 	"slices"
+
+	"github.com/hare-sched/hare/greedy/room"
 )
 
 // freeInterval is a time for which width GPUs of a class are free together.
@@ -41,7 +42,7 @@ func (rp *runPlacer) scatter(v *cursor, t, round int64, limit float64, out *[]ro
 }
 
 // freeIntervals returns the free times from t on, where v stands, up to the change
-// number ahead, or for ever; until is the time at which they are cut off. The GPUs that
+// number ahead, or forever; until is the time at which they are cut off. The GPUs that
 // leave a class are those that came last, so that the others stay long.
 func (rp *runPlacer) freeIntervals(v *cursor, t int64, ahead int) (spans []freeInterval, until int64) {
 	open := make([][]freeInterval, len(v.free))

@@ -223,7 +223,7 @@ func (ms *mixedSearch) candidate(n int, share float64) bool {
 }
 
 // takePlaces puts the filler jobs at the places of their surrogates in plan, and justifies the result. It returns
-// false where that is no plan, or one of too many blocks.
+// false where that is not a plan, or one of too many blocks.
 func (ms *mixedSearch) takePlaces(gangs *model.Model, plan *place.Plan) bool {
 	if slices.Contains(ms.big, true) || len(ms.m.Jobs) > mostForPlaces {
 		return false

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/hare-sched/hare/sim"
 	"math"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // RunConfig tunes Run. The zero value is Pollux's setting.

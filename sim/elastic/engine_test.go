@@ -3,11 +3,12 @@ package elastic
 import (
 	"context"
 	"errors"
-	"github.com/hare-sched/hare/sim"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // plain is a training in which a pass takes stepS(GPUs), including syncS of synchronisation.
@@ -201,7 +202,7 @@ func TestElasticRefusals(t *testing.T) {
 		{"no node", give(on(2, 1), nil), "there is no such node"},
 		{"twice", give(on(0, 1, 0, 1), nil), `named twice for job "a"`},
 		{"none", give(on(0, 0), nil), `job "a" gets 0 GPUs there`},
-		{"idle", give(nil, nil), `sim: jobs wait for ever: policy test at 60 s gives job "a" nothing`},
+		{"idle", give(nil, nil), `sim: jobs wait forever: policy test at 60 s gives job "a" nothing`},
 		{"short", shortPolicy{}, "it allocates to 1 of 2 jobs"},
 	} {
 		_, err := Run(context.Background(), "test", Cluster{"T4", []int{2, 2}}, jobs, c.p,

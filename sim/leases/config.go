@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/hare-sched/hare/sim"
 	"math"
 	"slices"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // RunConfig tunes Run. The zero value is Gavel's setting.
@@ -180,7 +181,7 @@ func checkLeases(c Cluster, jobs []Job) error {
 			}
 		}
 		if j.Rounds && j.Steps%int64(j.GPUs) != 0 {
-			return fmt.Errorf("sim: job %.60q: %d steps are no whole rounds of %d GPUs", j.ID, j.Steps, j.GPUs)
+			return fmt.Errorf("sim: job %.60q: %d steps are not whole rounds of %d GPUs", j.ID, j.Steps, j.GPUs)
 		}
 		fits := false
 		for k, r := range j.Rate {

@@ -45,7 +45,7 @@ func (rq *request) leaseUs() int64   { return orDefault(rq.LeaseUs, 360e6) }
 func (rq *request) resetUs() int64   { return orDefault(rq.ResetUs, 1920e6) } // Gavel's
 func (rq *request) restartUs() int64 { return orDefault(rq.RestartUs, 0) }
 
-// estimates reports whether policies of tasks are told no sizes.
+// estimates reports whether policies of tasks are given no sizes.
 func (rq *request) estimates() bool { return rq.Sizes == simulatedoc.SizesEstimates }
 
 func orDefault(us *int64, none int64) int64 {

@@ -209,7 +209,7 @@ func (run *Run) fill(m *sim.Metrics) {
 }
 
 // RunError says that a run failed: its policy made an infeasible decision, or left
-// jobs waiting for ever. The figures of the run are not kept.
+// jobs waiting forever. The figures of the run are not kept.
 type RunError struct {
 	Policy string
 	Seed   uint64

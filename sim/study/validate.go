@@ -85,7 +85,7 @@ func Validate(req *simulatedoc.Request) error {
 		bad("/merge_s", "out_of_range", "rounds are merged for more than 0 s, and those of a trace by its quantum")
 	}
 	if r.Sizes != "" && r.Sizes != simulatedoc.SizesExact && r.Sizes != simulatedoc.SizesEstimates {
-		bad("/sizes", "unknown_value", "sizes is %q; policies are told exact sizes, or go by estimates", r.Sizes)
+		bad("/sizes", "unknown_value", "sizes is %q; policies know exact sizes, or go by estimates", r.Sizes)
 	}
 	r.checkParameters(bad)
 	r.checkRules(infos, bad)
