@@ -736,8 +736,9 @@ func (ks *keySearch) drawMove(t *trial) {
 			}
 		case 3: // end where another job ends
 			o := ks.keys[ks.r.IntN(len(ks.keys))]
-			if last := row[len(row)-1]; last > 0 {
-				f := o[len(o)-1] / last
+			// Keys below 0 would reverse the order of the rounds.
+			if last, other := row[len(row)-1], o[len(o)-1]; last > 0 && other >= 0 {
+				f := other / last
 				for r := range row {
 					row[r] *= f
 				}
