@@ -14,8 +14,8 @@ import (
 // Gang and rigid jobs are annealed well and relaxed jobs are not, since a round of a relaxed job may be in many
 // pieces. So each relaxed job is annealed as a gang that holds its GPUs for as long, a surrogate, and then either
 // takes the places of the surrogate, round by round, or is searched by keys in what the gang and rigid jobs leave.
-// Where jobs arrive over time the places mostly serve; where all arrive together the keys are mostly better. The
-// first candidate decides.
+// Where jobs arrive over time the places serve: with keys beside them, values of unseen mixtures were 0.4 % higher for
+// equal work. Where all arrive together each is better on some instances, and both are tried.
 
 // mixedJobsSearch is for jobs that annealing places and others, guided by a relaxation. It moves rounds without
 // regard to jobs that wait for others, and takes the value of a plan apart by jobs, which only the sum of completion
@@ -58,7 +58,7 @@ type mixedSearch struct {
 	filler, annealed []int
 	rest             *model.Model // the model with the filler jobs only
 	progress         [][]hare.Point
-	// placesServe says that the places of surrogates were better than those that the search for relaxed jobs found.
+	// placesServe says that the others take the places of their surrogates, without a search for relaxed jobs.
 	placesServe bool
 }
 
@@ -74,7 +74,7 @@ var candidateShares = [...]float64{0.04, 0.5}
 const lastShare = 0.95
 
 // manyJobs is the number of jobs above which the first candidate takes too long and is left out. The places of
-// surrogates are then taken to serve up to mostForPlaces jobs, and not to serve more.
+// surrogates serve up to mostForPlaces jobs.
 const (
 	manyJobs      = 500
 	mostForPlaces = 1000
@@ -101,7 +101,7 @@ func searchMixed(ctx context.Context, m *model.Model, rel *hare.Relaxation, star
 	filler, annealed []int) (*place.Plan, Stats, error) {
 	ms := &mixedSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, left: cfg.Moves, big: place.BigJobs(m,
 		place.MaxTasksByRound),
-		best: start, filler: filler, annealed: annealed}
+		best: start, filler: filler, annealed: annealed, placesServe: len(m.Jobs) > fewJobs && placesMayServe(m)}
 	if start != nil {
 		ms.value = start.Value(m)
 	}
@@ -127,7 +127,6 @@ func searchMixed(ctx context.Context, m *model.Model, rel *hare.Relaxation, star
 			break
 		}
 		if n == 0 && len(m.Jobs) > manyJobs {
-			ms.placesServe = placesMayServe(m)
 			continue
 		}
 		if ms.placesServe {
@@ -204,18 +203,17 @@ func (ms *mixedSearch) candidate(n int, share float64) bool {
 	if err != nil || surrogatePlan == nil {
 		return false
 	}
-	tried := ms.takePlaces(gangs, surrogatePlan)
-	if tried && ms.placesServe {
+	if taken := ms.takePlaces(gangs, surrogatePlan); !taken {
+		ms.placesServe = false
+	}
+	if ms.placesServe {
 		return true
 	}
-	ms.placesServe = tried && len(ms.m.Jobs) > fewJobs && !arriveTogether(ms.m)
 	from = ms.used()
 	for x, weight := range blendWeights {
 		progress := ms.blendProgress(surrogatePlan, weight)
 		cfg := ms.part(from + max(0, share-from)*float64(x+1)/float64(len(blendWeights)))
-		better := ms.fill(surrogatePlan, nil, ms.fillerRelaxation(progress), cfg)
-		ms.placesServe = ms.placesServe && !better
-		if better || ms.progress == nil {
+		if ms.fill(surrogatePlan, nil, ms.fillerRelaxation(progress), cfg) || ms.progress == nil {
 			ms.progress = progress
 		}
 	}
