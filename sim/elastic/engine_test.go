@@ -82,11 +82,15 @@ func playElastic(t *testing.T, nodes []int, jobs []Job, p Policy, cfg RunConfig)
 // after 100 and 150 steps, at 190 and 240 s. The job holds one of two GPUs for 180 s.
 func TestElasticOneJob(t *testing.T) {
 	p := script{60: {"a": on(0, 1)}}
-	o := playElastic(t, []int{2}, []Job{elasticJob("a", 5, 100, 150)}, p, RunConfig{})
+	jobs := []Job{elasticJob("a", 5, 100, 150)}
+	o := playElastic(t, []int{2}, jobs, p, RunConfig{})
+	if wait := o.Metrics(Cluster{"T4", []int{2}}, jobs).MeanWaitS; wait != 55 {
+		t.Errorf("mean wait %v", wait)
+	}
 	if r := o.Jobs[0]; r.StartS != 60 || r.EndS != 240 || r.Epochs != 2 || r.Restarts != 0 {
 		t.Errorf("record %+v", r)
 	}
-	if o.MeanJCTS != 235 || o.MeanWaitS != 55 || o.TotalS != 240 || o.MakespanS != 240 || o.Utilization != 180./480 ||
+	if o.MeanJCTS != 235 || o.TotalS != 240 || o.MakespanS != 240 || o.Utilization != 180./480 ||
 		o.Intervals != 3 || o.Starts != 1 || o.LostS != 30 {
 		t.Errorf("outcome %+v", o)
 	}
