@@ -307,7 +307,7 @@ func (ms *mixedSearch) fill(fixed, start *place.Plan, rel *hare.Relaxation, cfg 
 		cfg.StopAt = 0
 	}
 	cfg.Report = func(v hare.Amount) { ms.report(v.Add(value)) }
-	filled, stats, err := searchRelaxedBeside(ms.ctx, ms.rest, rel, from, annealed, slices.Max(fixed.EndUs), cfg)
+	filled, stats, err := searchRelaxedBeside(ms.ctx, ms.rest, rel, from, annealed, cfg)
 	ms.add(stats)
 	ms.left -= stats.Moves
 	if err != nil || filled == nil {
