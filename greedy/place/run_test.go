@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
-// A GPU is in service for times in which it does two tasks of a job, whose rounds have three. The rounds are then spread
-// over these times, and done in one run where the GPU stays long enough.
+// A GPU is in service for times in which it does two tasks of a job, whose rounds have three. The rounds are then
+// spread over these times, and done in one run where the GPU stays long enough.
 func TestRoundsInShortGaps(t *testing.T) {
 	for _, c := range []struct {
 		gaps   int64

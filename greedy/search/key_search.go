@@ -121,9 +121,9 @@ func (ks *keySearch) justifyToTrueReleases(p *place.Plan) {
 	res.JustifyAllLeft(ks.budget.ctx, p)
 }
 
-// chooseResidual chooses between step functions and time grids for the residual capacity. Grids need a horizon, and are
-// for whole plans of relaxed jobs: in what the gang and rigid jobs of mixtures leave, values were the same with step
-// functions.
+// chooseResidual chooses between step functions and time grids for the residual capacity. Grids need a horizon, and
+// are for whole plans of relaxed jobs: in what the gang and rigid jobs of mixtures leave, values were the same with
+// step functions.
 func (ks *keySearch) chooseResidual(start *place.Plan, big []bool) {
 	ks.empty = place.NewRunResidual(ks.m, big)
 	if start == nil {
