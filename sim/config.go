@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/hare-sched/hare"
@@ -81,6 +82,14 @@ func alwaysInService(n *hare.Node) bool { return n.Windows == nil && len(n.Busy)
 
 // Window is the numbers of the jobs that count. Last zero means all.
 type Window struct{ First, Last int }
+
+// Check refuses a window of other than so many jobs.
+func (w Window) Check(jobs int) error {
+	if w.First < 0 || w.Last >= jobs || w.First > w.Last {
+		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", w.First, w.Last, jobs)
+	}
+	return nil
+}
 
 func (w Window) has(number int) bool {
 	return w.Last == 0 || number >= w.First && number <= w.Last

@@ -11,12 +11,12 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
-// maxIdleFaults is the number of faults in a row, for each source, after which a run
+// MaxIdleFaults is the number of faults in a row, for each source, after which a run
 // ends if no task runs and no job is to arrive: the policy then waits for a state that
 // never comes, such as all GPUs of a large cluster in service at once.
 const MaxIdleFaults = 1000
 
-// maxFruitlessFaults is the number of faults in a row, for each source, after which a
+// MaxFruitlessFaults is the number of faults in a row, for each source, after which a
 // run ends if no task ended between them (or if each ended a lease before a step): GPUs
 // then fail too often for any task to end. A task that takes six mean times between
 // failures ends within this limit.

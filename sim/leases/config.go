@@ -138,11 +138,8 @@ func (lc *RunConfig) validate(jobs int) error {
 		return errors.New("sim: merging copies must not take a negative time, and with a restart less than a lease")
 	case !(lc.Fork.Efficiency >= 0 && lc.Fork.Efficiency <= 1):
 		return errors.New("sim: the efficiency of copies must be above 0 and at most 1; 0 means 1")
-	case lc.First < 0 || lc.Last >= jobs || lc.First > lc.Last:
-		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", lc.First,
-			lc.Last, jobs)
 	}
-	return nil
+	return sim.Window{First: lc.First, Last: lc.Last}.Check(jobs)
 }
 
 // maxLeaseSteps keeps steps exact in float64.
