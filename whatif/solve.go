@@ -200,9 +200,9 @@ func (w *whatIf) share(own time.Duration) (limit time.Duration, deadline time.Ti
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	turns := (w.left + w.parallel - 1) / w.parallel
+	waves := (w.left + w.parallel - 1) / w.parallel
 	w.left--
-	limit = (time.Until(w.deadline) - answerTime) / time.Duration(max(1, turns))
+	limit = (time.Until(w.deadline) - answerTime) / time.Duration(max(1, waves))
 	if own > 0 {
 		limit = min(limit, own)
 	}

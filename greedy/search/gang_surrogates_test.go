@@ -75,7 +75,8 @@ func TestPlacesServeWhereJobsArrive(t *testing.T) {
 	}
 	cfg := ImproveConfig{Seed: 1, Moves: 4000}
 	ms := &mixedSearch{ctx: t.Context(), m: m, rel: relaxation(m), cfg: &cfg, left: cfg.Moves,
-		big: make([]bool, len(m.Jobs)), filler: filler, annealed: annealed, rest: &rest, placesServe: placesMayServe(m)}
+		big: make([]bool, len(m.Jobs)), filler: filler, annealed: annealed, fillerModel: &rest,
+		placesServe: placesMayServe(m)}
 	if !ms.candidate(0, 0.2) || !ms.placesServe || ms.progress != nil {
 		t.Fatalf("after the first candidate, places serve: %t", ms.placesServe)
 	}

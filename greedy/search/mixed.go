@@ -56,7 +56,7 @@ type mixedSearch struct {
 	// filler lists the jobs that fill the remaining capacity: relaxed jobs, and gangs that
 	// need several types at once. annealed lists the jobs that the annealing places.
 	filler, annealed []int
-	rest             *model.Model // the model with the filler jobs only
+	fillerModel      *model.Model // the model with the filler jobs only
 	progress         [][]hare.Point
 	// placesServe says that the others take the places of their surrogates, without a search for relaxed jobs.
 	placesServe bool
@@ -67,7 +67,7 @@ type mixedSearch struct {
 const annealRate = 200
 
 // candidateShares are the shares of the budget by which each candidate is annealed and finished: a first one, so that
-// there is a plan soon, and a good one. The rest is used to fill the better one better.
+// there is a plan soon, and a good one. The remainder is used to fill the better one better.
 var candidateShares = [...]float64{0.04, 0.5}
 
 // lastShare is the share of the budget that ends the last candidate where the places of surrogates serve.
@@ -89,7 +89,7 @@ var blendWeights = [...]float64{0.5, 1}
 const fewJobs = 12
 
 // annealShare is the share of a candidate's budget for the annealing, and placesShare the one where the places of
-// surrogates serve: the rest is for justification.
+// surrogates serve: the remainder is for justification.
 const (
 	annealShare = 0.6
 	placesShare = 0.97
@@ -105,12 +105,12 @@ func searchMixed(ctx context.Context, m *model.Model, rel *hare.Relaxation, star
 	if start != nil {
 		ms.value = start.Value(m)
 	}
-	rest := *m
-	rest.Jobs = nil
+	fillers := *m
+	fillers.Jobs = nil
 	for _, i := range filler {
-		rest.Jobs = append(rest.Jobs, m.Jobs[i])
+		fillers.Jobs = append(fillers.Jobs, m.Jobs[i])
 	}
-	ms.rest = &rest
+	ms.fillerModel = &fillers
 	peek := func() {
 		if ms.cfg.Checkpoint != nil && ms.best != start {
 			ms.cfg.Checkpoint(func() *place.Plan { return ms.best.FromUnits(1) })
@@ -174,8 +174,8 @@ func (ms *mixedSearch) part(share float64) ImproveConfig {
 	from := ms.used()
 	cfg := ImproveConfig{Seed: ms.cfg.Seed, Workers: ms.cfg.Workers, Chains: ms.cfg.Chains,
 		Without: ms.cfg.Without}
-	spare := int64(share*float64(ms.cfg.Moves)) - (ms.cfg.Moves - ms.left)
-	cfg.Moves = max(1, min(ms.left, spare))
+	affordable := int64(share*float64(ms.cfg.Moves)) - (ms.cfg.Moves - ms.left)
+	cfg.Moves = max(1, min(ms.left, affordable))
 	if ms.cfg.Elapsed != nil {
 		whole := ms.cfg.Elapsed
 		cfg.Elapsed = func() float64 { return (whole() - from) / math.Max(share-from, 1e-9) }
@@ -307,7 +307,7 @@ func (ms *mixedSearch) fill(fixed, start *place.Plan, rel *hare.Relaxation, cfg 
 		cfg.StopAt = 0
 	}
 	cfg.Report = func(v hare.Amount) { ms.report(v.Add(value)) }
-	filled, stats, err := searchRelaxedBeside(ms.ctx, ms.rest, rel, from, annealed, cfg)
+	filled, stats, err := searchRelaxedBeside(ms.ctx, ms.fillerModel, rel, from, annealed, cfg)
 	ms.add(stats)
 	ms.left -= stats.Moves
 	if err != nil || filled == nil {
