@@ -117,7 +117,8 @@ finished runs are printed and written.`,
 	choices(c, "set", bench.GapSixty, bench.GapFigures)
 	choices(c, "without", bench.Parts()...)
 	choices(c, "against", bench.GapCPSAT, bench.GapIntervalLP)
-	anyValue(c, "seed", "work", "workers", "lp-limit") // config refuses the latter two with a better message
+	positive(c, "work")
+	anyValue(c, "seed", "workers", "lp-limit") // config refuses the latter two with a better message
 	return c
 }
 
@@ -178,8 +179,8 @@ func (gf *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
 		return bad("--only %s matches no instance of %s: see hare bench gap --set %s --list", gf.only, gf.set, gf.set)
 	case gf.workers < 1 || gf.workers > 1024:
 		return bad("--workers must be 1 to 1024")
-	case gf.work < 0 || gf.work > 0 && (c.Flags().Changed("times") || len(gf.against) > 0):
-		return bad("--work must be above 0, and goes without --times and --against")
+	case gf.work > 0 && (c.Flags().Changed("times") || len(gf.against) > 0):
+		return bad("--work goes without --times and --against")
 	case gf.lpLimit <= 0:
 		return bad("--lp-limit must be above 0, such as 1m")
 	}
