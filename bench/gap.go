@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"math/big"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -15,18 +13,13 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// These are the methods of a row.
-const (
-	GapHare       = "hare"
-	GapCPSAT      = "cpsat"
-	GapIntervalLP = "interval-lp"
-)
-
 // GapConfig says what RunGap measures.
 type GapConfig struct {
 	Cases []GapCase
 	// Limits are used for cases that name none.
 	Limits []time.Duration
+	// WorkLimit limits Hare's runs by work in place of time, so that each machine finds the same; zero means time.
+	WorkLimit int64
 	// Seed is the seed of Hare's search and of CP-SAT's.
 	Seed int64
 	// Solver holds the LP engine and the number of workers; CP-SAT gets as many workers.
@@ -54,56 +47,6 @@ type GapProgress struct {
 	Left          time.Duration // the time for this run and the others if every limit is used up
 }
 
-// GapRow is one run on one instance.
-type GapRow struct {
-	Instance string `json:"instance"`
-	Cell     string `json:"cell"`
-	Jobs     int    `json:"jobs"`
-	GPUs     int    `json:"gpus"`
-	SHA256   string `json:"instance_sha256"`
-	Method   string `json:"method"`
-	Model    string `json:"model,omitempty"` // the model of CP-SAT
-	// LimitS is the requested limit and Seconds the time used: for Hare the whole call with
-	// LPs and the check of the plan, for CP-SAT building the model and solving it, without
-	// the start of Python.
-	LimitS      float64 `json:"limit_s"`
-	Seconds     float64 `json:"seconds"`
-	Termination string  `json:"termination"`
-	// Value is the weighted JCT of a plan that verify accepted; null without one.
-	Value *hare.Amount `json:"value"`
-	// Bound is certified for Hare and computed in floats for the other methods. BoundHolds
-	// says that the bound holds for the instance, and not only for a model that leaves out
-	// plans.
-	Bound      *hare.Amount `json:"bound"`
-	BoundHolds bool         `json:"bound_holds"`
-	// Gap is value/bound − 1 of this row alone; null without a useful bound.
-	Gap *float64 `json:"gap"`
-	// OverBest is the value over the best known one, minus 1, and UnderBest the best known bound over the
-	// bound, minus 1: the share of the plan in the gap, and that of the bound. Null where nothing is known,
-	// below 0 where this row is better.
-	OverBest  *float64 `json:"over_best_value"`
-	UnderBest *float64 `json:"under_best_bound"`
-	// Curve lists what was known at which time of the run.
-	Curve []GapPoint `json:"curve,omitempty"`
-}
-
-// GapPoint is the state of a running solve.
-type GapPoint struct {
-	Seconds float64  `json:"t"`
-	Gap     *float64 `json:"gap"` // of the plan and the bound known at that time
-}
-
-// GapReport is the whole measurement.
-type GapReport struct {
-	Version     string    `json:"version"`
-	HiGHS       string    `json:"highs"`
-	Machine     string    `json:"machine"`
-	Workers     int       `json:"workers"`
-	Seed        int64     `json:"seed"`
-	Interrupted bool      `json:"interrupted"` // some rows are missing
-	Rows        []*GapRow `json:"rows"`
-}
-
 // gapRun is one step of a plan of runs.
 type gapRun struct {
 	c             *GapCase
@@ -115,7 +58,7 @@ type gapRun struct {
 // ends, RunGap drops the current run and keeps the others.
 func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 	rep := &GapReport{Version: cfg.Solver.Version, HiGHS: cfg.Solver.EngineVersion, Machine: machine(),
-		Workers: cfg.Solver.Workers, Seed: cfg.Seed}
+		Workers: cfg.Solver.Workers, Seed: cfg.Seed, WorkLimit: cfg.WorkLimit}
 	var runs []gapRun
 	for i := range cfg.Cases {
 		some, err := cfg.runsOf(&cfg.Cases[i])
@@ -157,7 +100,7 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 		case GapIntervalLP:
 			err = cfg.intervalLP(ctx, inst, r.limit, row)
 		case GapCPSAT:
-			err = cfg.CPSAT.run(ctx, inst, r.limit, cfg, row)
+			err = cfg.CPSAT.run(ctx, inst, r.limit, cfg.Solver.Workers, cfg.Seed, row)
 		}
 		if ctx.Err() != nil {
 			break
@@ -180,7 +123,10 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 // CP-SAT's models.
 func (cfg *GapConfig) runsOf(c *GapCase) (runs []gapRun, err error) {
 	limits := c.Limits
-	if limits == nil {
+	switch {
+	case cfg.WorkLimit > 0:
+		limits = []time.Duration{0}
+	case limits == nil:
 		limits = cfg.Limits
 	}
 	for _, limit := range limits {
@@ -230,7 +176,7 @@ func (cfg *GapConfig) hare(ctx context.Context, inst *hare.Instance, limit time.
 	}
 	began := time.Now()
 	// With gap 0, the solve ends when the plan is proved optimal or the limit is reached.
-	res, err := solver.Solve(ctx, inst, hare.Options{TimeLimit: limit, Seed: cfg.Seed}, engine)
+	res, err := solver.Solve(ctx, inst, hare.Options{TimeLimit: limit, WorkLimit: cfg.WorkLimit, Seed: cfg.Seed}, engine)
 	row.Seconds = time.Since(began).Seconds()
 	if err != nil {
 		return err
@@ -263,27 +209,4 @@ func (cfg *GapConfig) intervalLP(ctx context.Context, inst *hare.Instance, limit
 		row.Termination = "not solved: " + err.Error()
 	}
 	return nil
-}
-
-// gapOf returns value/bound − 1: 0 if they are equal, nil if one is missing or the bound
-// is useless.
-func gapOf(value, bound *hare.Amount) *float64 {
-	if value == nil || bound == nil {
-		return nil
-	}
-	gap := 0.0
-	if value.Cmp(*bound) != 0 {
-		if bound.Sign() <= 0 {
-			return nil
-		}
-		gap = value.Float()/bound.Float() - 1
-	}
-	return &gap
-}
-
-// amountOf returns x weight-seconds, rounded down to millionths.
-func amountOf(x float64) hare.Amount {
-	n, _ := big.NewFloat(math.Floor(x * 1e6)).Int(nil)
-	a, _ := hare.AmountFromBig(n.Mul(n, big.NewInt(1e6)))
-	return a
 }

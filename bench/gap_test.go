@@ -237,7 +237,6 @@ func TestCPSAT(t *testing.T) {
 	if _, err := c.Check(context.Background()); err != nil {
 		t.Skip(err)
 	}
-	cfg := GapConfig{Seed: 1, Solver: solver.Config{Workers: 2}}
 	for _, sync := range []string{"relaxed", "gang", "rigid", "mixed"} {
 		inst, err := generator{jobs: 4, gpus: "V100=3,T4=2", sync: sync, span: 20, seed: 7}.instance()
 		if err != nil {
@@ -246,7 +245,8 @@ func TestCPSAT(t *testing.T) {
 		for i := range inst.Jobs {
 			inst.Jobs[i].Rounds, inst.Jobs[i].Tasks = 2, min(4, inst.Jobs[i].Tasks)
 		}
-		res, err := solver.Solve(context.Background(), inst, hare.Options{WorkLimit: 2000, Seed: 1}, cfg.Solver)
+		res, err := solver.Solve(context.Background(), inst, hare.Options{WorkLimit: 2000, Seed: 1},
+			solver.Config{Workers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +257,7 @@ func TestCPSAT(t *testing.T) {
 			}
 			models++
 			row := &GapRow{Method: GapCPSAT, Model: model}
-			if err := c.run(context.Background(), inst, time.Second, cfg, row); err != nil {
+			if err := c.run(context.Background(), inst, time.Second, 2, 1, row); err != nil {
 				t.Fatalf("%s, %s: %v", sync, model, err)
 			}
 			if row.Value == nil || row.Bound == nil {
@@ -284,7 +284,7 @@ func TestCPSAT(t *testing.T) {
 	}
 	Pause(paused, 100)
 	row := &GapRow{Model: "whole"}
-	if err := c.run(context.Background(), paused, time.Second, cfg, row); err != nil ||
+	if err := c.run(context.Background(), paused, time.Second, 2, 1, row); err != nil ||
 		row.Termination != "no model of pausing nodes" {
 		t.Errorf("%v, %+v", err, row)
 	}

@@ -7,15 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot"
 )
 
@@ -44,31 +41,11 @@ func (r *GapReport) WriteCSV(w io.Writer) error {
 			return strconv.FormatFloat(*x, 'g', 6, 64)
 		}
 		lines = append(lines, []string{row.Instance, row.Cell, strconv.Itoa(row.Jobs), strconv.Itoa(row.GPUs),
-			row.Method,
-			row.Model,
-			figure(row.LimitS), strconv.FormatFloat(row.Seconds, 'f', 3, 64), row.Termination, exact(row.Value),
-			exact(row.Bound), strconv.FormatBool(row.BoundHolds), number(row.Gap), number(row.OverBest),
-			number(row.UnderBest)})
+			row.Method, row.Model, strconv.FormatFloat(row.LimitS, 'f', -1, 64),
+			strconv.FormatFloat(row.Seconds, 'f', 3, 64), row.Termination, exact(row.Value), exact(row.Bound),
+			strconv.FormatBool(row.BoundHolds), number(row.Gap), number(row.OverBest), number(row.UnderBest)})
 	}
 	return errors.Join(c.WriteAll(lines), c.Error())
-}
-
-func exact(a *hare.Amount) string {
-	if a == nil {
-		return ""
-	}
-	return a.String()
-}
-
-func figure(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
-
-// Percent returns a share in percent with two decimals, rounded up as gaps are, or "–"
-// for nil.
-func Percent(gap *float64) string {
-	if gap == nil {
-		return "–"
-	}
-	return strconv.FormatFloat(math.Ceil(max(0, *gap*1e4-1e-7))/100, 'f', 2, 64)
 }
 
 // WriteMarkdown writes the summary, the comparisons and every run of Hare.
@@ -76,6 +53,9 @@ func (r *GapReport) WriteMarkdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "Hare %s, HiGHS %s, %d workers, seed %d, on %s. Gaps are value / bound − 1 in %%, rounded up.\n",
 		r.Version, r.HiGHS, r.Workers, r.Seed, r.Machine)
+	if r.WorkLimit > 0 {
+		fmt.Fprintf(b, "Each run ended after a work of %d.\n", r.WorkLimit)
+	}
 	if r.Interrupted {
 		b.WriteString("\nInterrupted: runs are missing.\n")
 	}
@@ -160,51 +140,6 @@ func (r *GapReport) writeShares(b *bufio.Writer) {
 	}
 }
 
-func dash(s string) string {
-	if s == "" {
-		return "–"
-	}
-	return s
-}
-
-func share(x *float64) string {
-	if x == nil {
-		return "–"
-	}
-	return strconv.FormatFloat(*x, 'f', 3, 64)
-}
-
-func signed(x *float64) string {
-	if x == nil {
-		return "–"
-	}
-	return fmt.Sprintf("%+.2f %%", 100**x)
-}
-
-// short returns an amount to about seven digits.
-func short(a *hare.Amount) string {
-	if a == nil {
-		return "–"
-	}
-	x := a.Float()
-	return strconv.FormatFloat(x, 'f', max(0, 6-int(math.Log10(max(1, math.Abs(x))))), 64)
-}
-
-// Line returns a description of a run for people.
-func (row *GapRow) Line() string {
-	method := row.Method
-	if row.Model != "" {
-		method += " " + row.Model
-	}
-	known := ""
-	if row.OverBest != nil || row.UnderBest != nil {
-		known = fmt.Sprintf("; best known: value %s, bound %s", signed(row.OverBest), signed(row.UnderBest))
-	}
-	return fmt.Sprintf("%-32s %-13s %6s s  value %-12s bound %-12s gap %7s %%  %s, %.2f s%s",
-		row.Instance, method, figure(row.LimitS), short(row.Value), short(row.Bound), Percent(row.Gap),
-		row.Termination, row.Seconds, known)
-}
-
 // WriteDir writes results.json, results.csv, results.md and the pictures into a folder,
 // which it creates if necessary.
 func (r *GapReport) WriteDir(dir string) error {
@@ -264,7 +199,7 @@ func (r *GapReport) pictures() []gapPicture {
 		for _, cell := range groups[name] {
 			c := plot.GapCurve{Name: cell, Dots: true}
 			for _, s := range r.Summary() {
-				if s.Cell == cell && s.Median != nil {
+				if s.Cell == cell && s.LimitS > 0 && s.Median != nil {
 					c.Points = append(c.Points, plot.GapPoint{Seconds: s.LimitS, Gap: *s.Median})
 				}
 			}
@@ -319,18 +254,4 @@ func (r *GapReport) within(cell string) []plot.GapPoint {
 		}
 	}
 	return out
-}
-
-// machine returns the name of the processor.
-func machine() string {
-	name := runtime.GOARCH
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-				name = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%d × %s", runtime.NumCPU(), name)
 }

@@ -11,35 +11,12 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
-// Fault takes a GPU, or all GPUs of a node, out of service for a while in which the
-// instance has them in service. A policy learns of a fault when it begins.
-type Fault struct {
-	// GPU is node/index. Either GPU or Node is set.
-	GPU  string
-	Node string
-	// FromUs and UntilUs are simulated times; UntilUs may be hare.Forever. A fault that
-	// begins when another fault of the GPU ends continues that fault.
-	FromUs, UntilUs int64
-}
-
-// FaultRate makes GPUs, or nodes with all of their GPUs, fail and return. The times to
-// failure and the times to repair are drawn from exponential distributions. Each GPU
-// has draws of its own, which do not depend on what the GPU does: with one seed all
-// policies meet the same faults. The zero value means no faults.
-type FaultRate struct {
-	// GPUMeanUs is the mean time between failures of a GPU, GPURepairUs the mean time to
-	// repair; both are positive, or both zero.
-	GPUMeanUs, GPURepairUs int64
-	// NodeMeanUs and NodeRepairUs are the same times of nodes.
-	NodeMeanUs, NodeRepairUs int64
-}
-
-// maxIdleFaults is the number of faults in a row, for each source, after which a run
+// MaxIdleFaults is the number of faults in a row, for each source, after which a run
 // ends if no task runs and no job is to arrive: the policy then waits for a state that
 // never comes, such as all GPUs of a large cluster in service at once.
 const MaxIdleFaults = 1000
 
-// maxFruitlessFaults is the number of faults in a row, for each source, after which a
+// MaxFruitlessFaults is the number of faults in a row, for each source, after which a
 // run ends if no task ended between them (or if each ended a lease before a step): GPUs
 // then fail too often for any task to end. A task that takes six mean times between
 // failures ends within this limit.
@@ -144,15 +121,6 @@ func (fr *FaultRate) validate() error {
 		}
 	}
 	return nil
-}
-
-// source is a set of n GPUs that fail together: one GPU, or the GPUs of a node, which
-// follow each other in the cluster.
-type source struct {
-	first, n         int32
-	meanUs, repairUs int64
-	draws            *rand.Rand
-	out              bool
 }
 
 // addFaults puts the listed faults, and the first of each source, into the event queue.
@@ -268,5 +236,3 @@ func (e *engine) change(g int32, closed bool, faults int32) error {
 	}
 	return nil
 }
-
-func (g *gpu) here() bool { return !g.closed && g.faults == 0 }

@@ -37,7 +37,7 @@ func (e *engine) notify() error {
 	e.touched = e.touched[:0]
 	for i := range decisions {
 		d := &decisions[i]
-		reason := "is no type of decision"
+		reason := "is not a type of decision"
 		switch {
 		case d.AtUs != e.nowUs:
 			reason = "it is dated " + hare.FormatMicros(d.AtUs) + " s, not now, " + hare.FormatMicros(e.nowUs) + " s"
@@ -224,30 +224,4 @@ func (e *engine) findGPU(ji int32, id string) (g int32, ok bool) {
 	}
 	g, ok = e.gpuOf[id]
 	return g, ok
-}
-
-// checkGang checks a start of a gang or rigid job against the others of the round.
-func (e *engine) checkGang(ji, g int32) (reason string) {
-	j, spec, x := &e.jobs[ji], &e.inst.Jobs[ji], &e.gpus[g]
-	if j.batch != e.seq {
-		if j.running > 0 || j.ended > 0 {
-			return "others of its round have started before: they start together"
-		}
-		if spec.Sync == hare.Rigid && len(j.held) > 0 && j.openedUs != e.nowUs {
-			return "rounds of a rigid job follow each other back to back"
-		}
-		j.batch = e.seq
-		j.roundKind = e.model.GPUs[g].Type
-		e.touched = append(e.touched, ji)
-	}
-	switch {
-	case j.roundKind != e.model.GPUs[g].Type && !spec.Mix:
-		return "the round mixes GPU types"
-	case x.job != ji && int64(len(j.held)) == spec.Tasks*int64(e.groupSize(ji)):
-		return fmt.Sprintf("a %v job stays on its GPUs", spec.Sync)
-	}
-	if x.job != ji {
-		j.held = append(j.held, g)
-	}
-	return ""
 }

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/model"
 )
@@ -180,4 +182,30 @@ func (e *engine) takeTimes(t *running, computeUs, syncUs int64) {
 		e.lanes = nil
 	}
 	t.computeUs, t.syncUs = computeUs, syncUs
+}
+
+// checkGang checks a start of a gang or rigid job against the others of the round.
+func (e *engine) checkGang(ji, g int32) (reason string) {
+	j, spec, x := &e.jobs[ji], &e.inst.Jobs[ji], &e.gpus[g]
+	if j.batch != e.seq {
+		if j.running > 0 || j.ended > 0 {
+			return "others of its round have started before: they start together"
+		}
+		if spec.Sync == hare.Rigid && len(j.held) > 0 && j.openedUs != e.nowUs {
+			return "rounds of a rigid job follow each other back to back"
+		}
+		j.batch = e.seq
+		j.roundKind = e.model.GPUs[g].Type
+		e.touched = append(e.touched, ji)
+	}
+	switch {
+	case j.roundKind != e.model.GPUs[g].Type && !spec.Mix:
+		return "the round mixes GPU types"
+	case x.job != ji && int64(len(j.held)) == spec.Tasks*int64(e.groupSize(ji)):
+		return fmt.Sprintf("a %v job stays on its GPUs", spec.Sync)
+	}
+	if x.job != ji {
+		j.held = append(j.held, g)
+	}
+	return ""
 }

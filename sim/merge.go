@@ -217,3 +217,73 @@ func durationOn(j *hare.Job, kind string) int64 {
 	}
 	return 0
 }
+
+// roundSpreads finds, for the merged rounds of jobs whose times go by the spread, the longest time of a
+// task, for which all tasks of the round wait.
+func (mg *Merged) roundSpreads(s *hare.Schedule, kinds map[string]string,
+	slow map[jobRound]int64) map[jobRound]int64 {
+	var compiled *model.Model
+	var nodeOf map[string]int
+	type spreadRound struct {
+		first, spread int
+		gpus          []string
+	}
+	rounds := map[jobRound]*spreadRound{}
+	for i := range s.Lanes {
+		l := &s.Lanes[i]
+		for x := range l.Job {
+			e := l.Entry(x)
+			j := &mg.orig.Jobs[e.Job]
+			if mg.runs[e.Job] == 1 || !spreads(j) {
+				continue
+			}
+			if compiled == nil {
+				compiled, nodeOf = model.New(mg.orig), map[string]int{}
+				for _, g := range compiled.GPUs {
+					nodeOf[g.ID] = g.Node
+				}
+			}
+			n := nodeOf[l.GPU]
+			for r := range e.Rounds {
+				at := jobRound{e.Job, e.Round + r}
+				x := rounds[at]
+				if x == nil {
+					x = &spreadRound{first: n}
+					rounds[at] = x
+				}
+				x.spread = compiled.Levels.Join(x.spread, x.first, n)
+				x.gpus = append(x.gpus, l.GPU)
+			}
+		}
+	}
+	for at, x := range rounds {
+		if slow == nil {
+			slow = map[jobRound]int64{}
+		}
+		slow[at] = 0
+		for _, gpu := range x.gpus {
+			slow[at] = max(slow[at], durationOf(&mg.orig.Jobs[at.job], kinds[gpu], compiled.Levels, x.spread))
+		}
+	}
+	return slow
+}
+
+// spreads reports whether some time of a job goes by the spread of a round.
+func spreads(j *hare.Job) bool {
+	for i := range j.On {
+		if j.On[i].SyncAt != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// durationOf is the time of a round of a job on a type that is spread over a level.
+func durationOf(j *hare.Job, kind string, lv *hare.Levels, spread int) int64 {
+	for i := range j.On {
+		if p := &j.On[i]; p.Type == kind {
+			return p.ComputeUs + lv.SyncUs(p, spread)
+		}
+	}
+	return 0
+}

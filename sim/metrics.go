@@ -80,13 +80,6 @@ type JobFigures struct {
 	AloneS, WorkS float64 // R τ and W
 }
 
-// Window is the numbers of the jobs that count. Last zero means all.
-type Window struct{ First, Last int }
-
-func (w Window) has(number int) bool {
-	return w.Last == 0 || number >= w.First && number <= w.Last
-}
-
 // Share is the fraction of jobs that ended within limitS of their release.
 // O(log jobs).
 func (m *Metrics) Share(limitS float64) float64 {

@@ -62,7 +62,7 @@ type Outcome struct {
 func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Result, error) {
 	switch {
 	case o.Varied > 0:
-		return nil, fmt.Errorf("sim: %d tasks did not take the times of their profiles, so the run is no schedule "+
+		return nil, fmt.Errorf("sim: %d tasks did not take the times of their profiles, so the run is not a schedule "+
 			"of the instance", o.Varied)
 	case o.Schedule == nil && o.Moved == nil:
 		return nil, errors.New("sim: the schedule was not recorded")
@@ -88,18 +88,6 @@ func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Res
 		res.Bound = &bound
 	}
 	return res, nil
-}
-
-// totals are the sums of a run.
-type totals struct {
-	held, down                            []hare.Amount // GPU-µs by type, in 1e-12 s
-	tasks, lost, lostUs, failures         int64
-	switches, switchUs, preempted, varied int64
-
-	counted   int           // jobs of the window that have not ended
-	endUs     int64         // when the last job of the window ended
-	until     []hare.Amount // held, up to endUs
-	downUntil []hare.Amount // down, up to endUs
 }
 
 func (e *engine) outcome() *Outcome {

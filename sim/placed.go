@@ -2,12 +2,6 @@ package sim
 
 import "github.com/hare-sched/hare"
 
-// placedTimes are the times of rounds by where their tasks are (Config.PlacedUs).
-type placedTimes struct {
-	us    func(job int, nodes []int, gpuType string) int64 // nil where there are none
-	nodes []int
-}
-
 // together reports whether the tasks of a job's round begin once all of them have their GPUs, since their times
 // go by where they are.
 func (e *engine) together(ji int32) bool {

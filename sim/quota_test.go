@@ -10,7 +10,7 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// A job that waits for ever because a quota is too small for it names the quota.
+// A job that waits forever because a quota is too small for it names the quota.
 func TestStalledByAQuota(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
 		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 8}}}}},

@@ -306,7 +306,7 @@ func TestImpossibleDecisions(t *testing.T) {
 		{"time", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].AtUs++; return ds },
 			"it is dated"},
 		{"type", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].Type = 9; return ds },
-			"no type of decision"},
+			"not a type of decision"},
 		{"job", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].Job = "none"; return ds },
 			"no such job"},
 		{"GPU", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "a/9"; return ds },

@@ -88,7 +88,7 @@ func ExampleStretch() {
 	// Output:
 	// 10891 steps: median 1, p95 1.16, p99 1.8, most 2.53 times the worker's median
 	// 1210 s, where all tasks as the profile says take 1000 s
-	// sim: 7556 tasks did not take the times of their profiles, so the run is no schedule of the instance
+	// sim: 7556 tasks did not take the times of their profiles, so the run is not a schedule of the instance
 }
 
 // A job of 10^8 rounds with merged rounds takes no longer to simulate than a job of a few

@@ -8,58 +8,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// FailureRate makes tasks fail: the work of a failed task is lost, and the task starts
-// again. The zero value means no failures. A task fails at most once each time that it
-// starts. Draws depend on the seed, the job, the round, the task and the number of the
-// job's earlier failures, not on when or where the task runs.
-type FailureRate struct {
-	// Probability is the chance that a task fails, from 0 to below 1, at a time
-	// that is uniform over compute and synchronisation.
-	Probability float64
-	// PerGPUHour is how many tasks fail for each hour in which a GPU computes,
-	// or is held by a gang or rigid job; at least 0.
-	PerGPUHour float64
-}
-
-// Stretch draws the positive factor by which the compute time of a task differs from its
-// profile. Draw must draw from r alone, at most a few times, and must not change the
-// receiver. trace.MiniBatch is a Stretch made from measurements.
-type Stretch interface {
-	Draw(r *rand.Rand) float64
-}
-
-// Network makes rounds that are spread over nodes synchronise longer. Profiles are taken
-// to be measured inside a node. A task of a round of K tasks of a job with D bytes to
-// reduce then synchronises for
-//
-//	2 (K − 1)/K · D · (1/InterBytesPerS − 1/IntraBytesPerS)
-//
-// longer than its profile says: the time of a ring all-reduce over its slowest link
-// (Patarasu and Yuan, 2009) replaces the time inside a node, which the profile contains.
-// A gang or rigid job takes longer where its GPUs are on several nodes. [I] Tasks of a
-// relaxed round need not run at one time: the tasks on other nodes than the first task's
-// take longer. Links are not shared, so jobs do not slow each other. The zero value means
-// no network.
-type Network struct {
-	// InterBytesPerS is the bandwidth between nodes; zero means no network.
-	InterBytesPerS float64
-	// IntraBytesPerS is the bandwidth inside a node, at least InterBytesPerS; zero means
-	// unlimited.
-	IntraBytesPerS float64
-	// Bytes returns how many bytes a job reduces in a round, at least 0: the gradients of
-	// all merged steps.
-	Bytes func(*hare.Job) int64
-}
-
-// TaskTimes are the times of a task that starts.
-type TaskTimes struct {
-	ComputeUs int64 // at least 1
-	SyncUs    int64
-	// FailsAfterUs is how long after its start the task fails, at most ComputeUs + SyncUs;
-	// zero means that it does not fail.
-	FailsAfterUs int64
-}
-
 func (tt *TaskTimes) check(spec *hare.Job) error {
 	if tt.ComputeUs < 1 || tt.SyncUs < 0 || tt.ComputeUs > hare.MaxExact || tt.SyncUs > hare.MaxExact ||
 		tt.FailsAfterUs < 0 || tt.FailsAfterUs > tt.ComputeUs+tt.SyncUs {

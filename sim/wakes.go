@@ -7,15 +7,6 @@ import (
 	"github.com/hare-sched/hare/online"
 )
 
-// wakes sends ticks to a policy at the times for which the policy asks. At most one occurrence counts at a
-// time: others are of times for which the policy does not ask any more, and do nothing.
-type wakes struct {
-	policy   online.Waker // nil where the policy never asks
-	askedUs  int64        // when the policy wants a tick, or math.MaxInt64
-	queuedUs int64        // the first occurrence in the event queue, or math.MaxInt64
-	serial   int64
-}
-
 func newWakes(policy online.Policy) wakes {
 	w := wakes{askedUs: math.MaxInt64, queuedUs: math.MaxInt64}
 	w.policy, _ = policy.(online.Waker)
@@ -46,19 +37,4 @@ func (e *engine) queueWake() {
 	w.serial++
 	w.queuedUs = w.askedUs
 	e.eventQueue.push(newOccurrence(w.askedUs, policyWakes, w.serial, 0))
-}
-
-// wake sends a tick where the policy still wants one at the time of the occurrence atUs.
-func (e *engine) wake(atUs int64) error {
-	w := &e.wakes
-	if atUs == w.queuedUs {
-		w.queuedUs = math.MaxInt64
-	}
-	if w.askedUs != atUs {
-		e.queueWake()
-		return nil
-	}
-	e.nowUs = atUs
-	e.events[0] = hare.Event{Type: hare.EventTick}
-	return e.notify()
 }

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -14,9 +13,8 @@ func (e *engine) numberJobs(w Window) error {
 	n := len(e.inst.Jobs)
 	if w.Last == 0 {
 		w = Window{}
-	} else if w.First < 0 || w.Last >= n || w.First > w.Last {
-		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", w.First,
-			w.Last, n)
+	} else if err := w.Check(n); err != nil {
+		return err
 	}
 	e.window, e.totals.counted = w, n
 	e.totals.until, e.totals.downUntil = e.totals.held, e.totals.down

@@ -14,19 +14,6 @@ import (
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
-// known is what is known of a scenario before it is solved.
-type known struct {
-	bound *hare.Amount // nil where there is no bound or the scenario may be infeasible
-	from  string
-	value *hare.Amount // cost of the base's plan; nil where this is no plan of the scenario
-	base  relation
-	notes []string
-	sha   string
-	began time.Time
-	spent time.Duration
-	done  bool // the scenario has been answered
-}
-
 // boundAll bounds every scenario and answers the scenarios that fail or are pruned.
 // The bounds hold one slot of the engine, which boundAll acquires again for each
 // scenario.
@@ -132,11 +119,6 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 	}
 }
 
-// failedLine returns the line of a scenario that failed.
-func failedLine(err error) *Line {
-	return &Line{Outcome: whatifdoc.Outcome{Status: hare.StatusFailed}, Err: err}
-}
-
 // line returns the answer that is known without a solve.
 func (w *whatIf) line(k *known) *Line {
 	l := &Line{Outcome: whatifdoc.Outcome{
@@ -218,9 +200,9 @@ func (w *whatIf) share(own time.Duration) (limit time.Duration, deadline time.Ti
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	turns := (w.left + w.parallel - 1) / w.parallel
+	waves := (w.left + w.parallel - 1) / w.parallel
 	w.left--
-	limit = (time.Until(w.deadline) - answerTime) / time.Duration(max(1, turns))
+	limit = (time.Until(w.deadline) - answerTime) / time.Duration(max(1, waves))
 	if own > 0 {
 		limit = min(limit, own)
 	}

@@ -26,7 +26,7 @@ var asrptMeasurement = Measurement{
 		"standard deviation of the logarithm), half an hour in the mean, and as much work as the GPUs do while jobs " +
 		"arrive. " +
 		"A round is about a minute of iterations and takes as long as the graph says where it runs; policies that do not " +
-		"go by graphs are told two times, on one node and on several, and put jobs near together by them. Lines below " +
+		"go by graphs know two times, on one node and on several, and put jobs near together by them. Lines below " +
 		"asrpt change one choice. --scale divides the jobs, and the nodes down to 4.",
 	Published: "A-SRPT (arXiv 2501.05563): completion times lower by 23 to 41 % than those of its baselines, on a " +
 		"cluster and a trace of its own (the figure is from a second source).",

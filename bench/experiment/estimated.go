@@ -14,7 +14,7 @@ type stepper interface {
 	Step(nowUs int64, events []hare.Event) ([]hare.Decision, error)
 }
 
-// told changes what a policy is told of the jobs that arrive. The engine keeps the true
+// told changes what a policy learns of the jobs that arrive. The engine keeps the true
 // profiles, so all other figures, such as the measured times of tasks, are true.
 type told struct {
 	policy stepper

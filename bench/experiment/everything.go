@@ -30,7 +30,7 @@ var everything = Measurement{
 		"and of leases play the same gangs, whose steps are merged into rounds of at most a minute, and leases are " +
 		"whole rounds. The bound holds for all plans of these gangs. Policies that let jobs share GPUs, or need " +
 		"deadlines or entities, play the steps themselves on Gavel's and Shockwave's traces, and elastic ones the " +
-		"measured epochs of Pollux's, so that no bound holds for them. Variants of asrpt are told no sizes. --scale " +
+		"measured epochs of Pollux's, so that no bound holds for them. Variants of asrpt know no sizes. --scale " +
 		"divides the jobs.",
 	Published: "None: the papers compare few policies each, on traces of their own.",
 	plan:      planEverything,
@@ -65,7 +65,7 @@ type playedPolicy struct {
 	row        string
 	info       registry.Info
 	parameters string // of the policy, as JSON; empty means none
-	estimates  bool   // whether the policy is told no sizes
+	estimates  bool   // whether the policy is given no sizes
 }
 
 // knows is what the policy goes by beside the events.

@@ -1,14 +1,27 @@
 // Package experiment repeats the experiments of the papers: every policy runs the same
 // instances, and each run is compared with a certified lower bound. No setting is tuned
 // to reproduce a published figure.
+//
+// This file describes experiments and measurements. The files on it make instances
+// (instances, streams, estimated), run cases (run, leases, measurement) and write reports
+// (rows, tables, pictures, page, write). Each other file has experiments of one question,
+// and all.go lists them.
 package experiment
 
 import (
 	"encoding/json"
 
+	"context"
+
+	"io"
+
+	"fmt"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -109,37 +122,6 @@ type Info struct {
 	leaseCases   func(scale int) ([]leaseCase, error)
 }
 
-// All lists the experiments.
-func All() []Info {
-	return []Info{
-		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs, placements,
-		streams, hintedStreams, hgittinsRules, guards, kappas, slowdowns, planLatency, planEvery, disturbedStreams,
-		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults, hadars, hadarEs,
-	}
-}
-
-// Names lists the names of the experiments and the measurements.
-func Names() []string {
-	var names []string
-	for _, x := range All() {
-		names = append(names, x.Name)
-	}
-	for _, m := range Measurements() {
-		names = append(names, m.Name)
-	}
-	return names
-}
-
-// Find returns the named experiment, or an error that suggests the nearest name.
-func Find(name string) (Info, error) {
-	for _, x := range All() {
-		if x.Name == name {
-			return x, nil
-		}
-	}
-	return Info{}, unknown(name)
-}
-
 // named returns the schemes of policies with default settings.
 func named(names ...string) []Scheme {
 	var all []Scheme
@@ -154,4 +136,127 @@ func (sc *Scheme) name() string {
 		return sc.Name
 	}
 	return sc.Policy
+}
+
+// leaseScheme is a policy of leases with its settings.
+type leaseScheme struct {
+	Policy string
+	Name   string // in tables; empty means Policy
+	Config leases.Config
+	Fork   leases.Fork
+}
+
+func (ls *leaseScheme) name() string {
+	if ls.Name != "" {
+		return ls.Name
+	}
+	return ls.Policy
+}
+
+// leaseCase is a trace with rates, on a cluster.
+type leaseCase struct {
+	Group   string
+	X       float64 // on the axis of the experiment
+	Seed    uint64  // tells cases of equal group and X apart
+	Cluster leases.Cluster
+	Jobs    []leases.Job
+	Config  leases.RunConfig
+}
+
+// measure is a figure of a row.
+type measure struct {
+	name   string
+	digits int
+	of     func(*Row) sim.Stat
+	// bounded says that no row can be below the certified bound, or below 1 if the measure is
+	// the value over the bound.
+	bounded bool
+}
+
+// Measurement is an experiment outside of the model of instances, whose runs have no bound: its
+// result is tables.
+type Measurement struct {
+	Name string
+	// Title, Text and Published are as in Info.
+	Title, Text, Published string
+	// plan lists the runs of the measurement, in the order of its rows.
+	plan func(cfg *Config) ([]measured, error)
+	// tables replaces the tables of means with the range over seeds; nil keeps them. picture is drawn
+	// beside the tables; nil means none.
+	tables  func(*Measured) ([]table, error)
+	picture func(*Measured) (picture, error)
+}
+
+// measured is a run of a measurement: a row of the table of a group, with its seed.
+type measured struct {
+	group, row string
+	seed       uint64
+	run        func(context.Context) ([]figure, error)
+}
+
+// figure is what a run measures.
+type figure struct {
+	name   string
+	value  float64
+	digits int
+}
+
+// cannotPlay is the error of a run that there cannot be. The other runs go on.
+type cannotPlay struct{ reason string }
+
+func (e *cannotPlay) Error() string { return e.reason }
+
+// Measured is the result of a measurement.
+type Measured struct {
+	Measurement Measurement
+	runs        []measured
+	figures     [][]figure // by run; none where the run cannot be
+	reasons     []string   // by run, why it cannot be
+}
+
+// table is a table of the report, with its cells as text.
+type table struct {
+	Caption string
+	Heads   []string
+	Rows    [][]string
+	// Texts is the number of columns, from the left, that hold words and not figures.
+	Texts int
+}
+
+// picture is a chart of package plot.
+type picture interface {
+	SVG(io.Writer, plot.Options) error
+	PNG(io.Writer, plot.Options) error
+}
+
+// set says how large the instances of an experiment are and how many there are. The
+// instances of each experiment were fixed before its first run.
+type set struct {
+	scale int    // divides the jobs and GPUs
+	first uint64 // the first seed; zero means 1
+	count int    // how many seeds follow each other; zero means 5
+}
+
+// Row holds the mean figures of a scheme over the instances of one group, X and variant.
+type Row struct {
+	Group, Variant, Scheme, Knows string
+	X                             float64
+	Instances                     int
+	// The units are those of Run and sim.Metrics; Utilization and the shares are in percent.
+	WeightedJCTS, BoundS, Ratio, Lower   sim.Stat
+	MeanJCTS, MeanOver                   sim.Stat
+	P90JCTS, P99JCTS, MakespanS          sim.Stat
+	Utilization, MeanRho, Jain, Switches sim.Stat
+	P99Slowdown, WorstSlowdown, LongJCTS sim.Stat
+	Within, ShareThen                    sim.Stat
+}
+
+// check refuses numbers out of range.
+func (cfg *Config) check() error {
+	if cfg.Scale < 0 || cfg.Repeat < 0 || cfg.Parallel < 0 || cfg.Scale > 1000 || cfg.Repeat > 10_000 ||
+		cfg.Parallel > 1000 {
+		return fmt.Errorf("experiment: scale %d, repeat %d, parallel %d: must be from 0 to 1000, 10000 and 1000",
+			cfg.Scale, cfg.Repeat, cfg.Parallel)
+	}
+	return nil
 }

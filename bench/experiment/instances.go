@@ -8,14 +8,6 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// set says how large the instances of an experiment are and how many there are. The
-// instances of each experiment were fixed before its first run.
-type set struct {
-	scale int    // divides the jobs and GPUs
-	first uint64 // the first seed; zero means 1
-	count int    // how many seeds follow each other; zero means 5
-}
-
 func (s set) resolve() set {
 	if s.count == 0 {
 		s.count = 5

@@ -10,31 +10,6 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// leaseScheme is a policy of leases with its settings.
-type leaseScheme struct {
-	Policy string
-	Name   string // in tables; empty means Policy
-	Config leases.Config
-	Fork   leases.Fork
-}
-
-func (ls *leaseScheme) name() string {
-	if ls.Name != "" {
-		return ls.Name
-	}
-	return ls.Policy
-}
-
-// leaseCase is a trace with rates, on a cluster.
-type leaseCase struct {
-	Group   string
-	X       float64 // on the axis of the experiment
-	Seed    uint64  // tells cases of equal group and X apart
-	Cluster leases.Cluster
-	Jobs    []leases.Job
-	Config  leases.RunConfig
-}
-
 // OfLeases says that the experiment compares policies of leases. Its cases and policies cannot be
 // replaced, its instances are traces as they are, and its runs have no bound.
 func (info Info) OfLeases() bool { return info.leaseCases != nil }

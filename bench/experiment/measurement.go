@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -12,66 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot"
 )
-
-// Measurement is an experiment outside of the model of instances, whose runs have no bound: its
-// result is tables.
-type Measurement struct {
-	Name string
-	// Title, Text and Published are as in Info.
-	Title, Text, Published string
-	// plan lists the runs of the measurement, in the order of its rows.
-	plan func(cfg *Config) ([]measured, error)
-	// tables replaces the tables of means with the range over seeds; nil keeps them. picture is drawn
-	// beside the tables; nil means none.
-	tables  func(*Measured) ([]table, error)
-	picture func(*Measured) (picture, error)
-}
-
-// measured is a run of a measurement: a row of the table of a group, with its seed.
-type measured struct {
-	group, row string
-	seed       uint64
-	run        func(context.Context) ([]figure, error)
-}
-
-// figure is what a run measures.
-type figure struct {
-	name   string
-	value  float64
-	digits int
-}
-
-// cannotPlay is the error of a run that there cannot be. The other runs go on.
-type cannotPlay struct{ reason string }
-
-func (e *cannotPlay) Error() string { return e.reason }
-
-// Measured is the result of a measurement.
-type Measured struct {
-	Measurement Measurement
-	runs        []measured
-	figures     [][]figure // by run; none where the run cannot be
-	reasons     []string   // by run, why it cannot be
-}
-
-// Measurements lists the measurements.
-func Measurements() []Measurement {
-	return []Measurement{everything, asrptMeasurement, polluxMeasurement, antmanMeasurement}
-}
-
-// FindMeasurement returns the named measurement; ok is false where there is none.
-func FindMeasurement(name string) (m Measurement, ok bool) {
-	i := slices.IndexFunc(Measurements(), func(m Measurement) bool { return m.Name == name })
-	if i < 0 {
-		return Measurement{}, false
-	}
-	return Measurements()[i], true
-}
 
 // Size returns the number of runs, which is Progress.Total.
 func (m Measurement) Size(cfg Config) (int, error) {
@@ -234,10 +176,4 @@ func (me *Measured) Write(dir string) ([]string, error) {
 		return nil, fmt.Errorf("experiment: %w", err)
 	}
 	return files, nil
-}
-
-// unknown is the error of a name that no experiment has.
-func unknown(name string) error {
-	return fmt.Errorf("unknown experiment %.60q%s The experiments are %s", name,
-		cmp.Or(hare.Guess(name, Names()), "."), strings.Join(Names(), ", "))
 }

@@ -2,18 +2,11 @@ package experiment
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
 	"github.com/hare-sched/hare/plot"
 )
-
-// picture is a chart of package plot.
-type picture interface {
-	SVG(io.Writer, plot.Options) error
-	PNG(io.Writer, plot.Options) error
-}
 
 func (r *Report) options(int) plot.Options { return plot.Options{Title: r.Info.Title, Width: 1000} }
 

@@ -45,7 +45,8 @@ func planPollux(cfg *Config) ([]measured, error) {
 				if err != nil {
 					return nil, err
 				}
-				return []figure{{"mean JCT s", o.MeanJCTS, 1}, {"p50 s", o.P50S, 0}, {"p99 s", o.P99S, 0},
+				m := o.Metrics(cluster, jobs)
+				return []figure{{"mean JCT s", m.MeanJCTS, 1}, {"p50 s", m.P50JCTS, 0}, {"p99 s", m.P99JCTS, 0},
 					{"makespan s", o.MakespanS, 0}, {"use %", 100 * o.Utilization, 1},
 					{"restarts a job", float64(o.Starts)/float64(len(jobs)) - 1, 2}}, nil
 			}})

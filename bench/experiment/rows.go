@@ -8,20 +8,6 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// Row holds the mean figures of a scheme over the instances of one group, X and variant.
-type Row struct {
-	Group, Variant, Scheme, Knows string
-	X                             float64
-	Instances                     int
-	// The units are those of Run and sim.Metrics; Utilization and the shares are in percent.
-	WeightedJCTS, BoundS, Ratio, Lower   sim.Stat
-	MeanJCTS, MeanOver                   sim.Stat
-	P90JCTS, P99JCTS, MakespanS          sim.Stat
-	Utilization, MeanRho, Jain, Switches sim.Stat
-	P99Slowdown, WorstSlowdown, LongJCTS sim.Stat
-	Within, ShareThen                    sim.Stat
-}
-
 // label names a row within its group and X.
 func (row *Row) label() string { return strings.TrimSpace(row.Variant + " " + row.Scheme) }
 
@@ -72,16 +58,6 @@ func (r *Report) Rows() []Row {
 			b.Group)
 	})
 	return rows
-}
-
-// measure is a figure of a row.
-type measure struct {
-	name   string
-	digits int
-	of     func(*Row) sim.Stat
-	// bounded says that no row can be below the certified bound, or below 1 if the measure is
-	// the value over the bound.
-	bounded bool
 }
 
 var (

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/policies"
@@ -17,35 +16,6 @@ import (
 // boundWork limits the work of a bound. Without the limit, small instances would take
 // longer than large instances, because the bounds of small instances are searched longer.
 const boundWork = 5000
-
-// Run holds the figures of one scheme on one instance.
-type Run struct {
-	Group, Variant, Instance, Scheme string
-	X                                float64
-	Seed                             uint64
-	Policy                           registry.Info
-	Metrics                          *sim.Metrics
-	// Bound is the certified bound on the weighted JCT, in weight-seconds; 0 without one.
-	Bound float64
-	// Ratio is the weighted JCT over Bound; 0 without a positive bound.
-	Ratio float64
-	// Lower is by how many percent the weighted JCT of the first run of the same group, X and
-	// seed is lower than the weighted JCT of this run. Lower is negative if this run is better.
-	// MeanOver is the mean JCT of this run over the mean JCT of the first run.
-	Lower, MeanOver float64
-	// ShareThen is the share of jobs of this run whose JCT is at most the JCT within which the
-	// first run completes 90.5 % of its jobs.
-	ShareThen float64
-	// LongJCTS is the mean JCT of the tenth of the jobs with the most work, and WorstSlowdown
-	// the greatest slowdown of all jobs.
-	LongJCTS, WorstSlowdown float64
-}
-
-// Report is the result of an experiment.
-type Report struct {
-	Info Info
-	Runs []Run // by case, then scheme
-}
 
 // Run simulates every case under every scheme. The same configuration gives the same
 // report. The errors are those of the policies, the simulator, Config.Check and ctx. After
@@ -112,16 +82,6 @@ type prepared struct {
 }
 
 func (p *prepared) size() int { return len(p.instances) + len(p.cases)*len(p.schemes) }
-
-// check refuses numbers out of range.
-func (cfg *Config) check() error {
-	if cfg.Scale < 0 || cfg.Repeat < 0 || cfg.Parallel < 0 || cfg.Scale > 1000 || cfg.Repeat > 10_000 ||
-		cfg.Parallel > 1000 {
-		return fmt.Errorf("experiment: scale %d, repeat %d, parallel %d: must be from 0 to 1000, 10000 and 1000",
-			cfg.Scale, cfg.Repeat, cfg.Parallel)
-	}
-	return nil
-}
 
 // prepare fills in defaults and makes the instances.
 func (info Info) prepare(cfg *Config) (*prepared, error) {
@@ -235,70 +195,4 @@ func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info policies.In
 		run.Ratio = run.Metrics.WeightedJCTS / run.Bound
 	}
 	return run, nil
-}
-
-// work distributes bounds and runs over goroutines.
-type work struct {
-	ctx   context.Context
-	cfg   *Config
-	total int
-	mu    sync.Mutex
-	begun int
-}
-
-// begin reports that the next bound or run begins; all that began before count as done.
-func (w *work) begin(format string, a ...any) {
-	if w.cfg.Progress == nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cfg.Progress(Progress{Done: w.begun, Total: w.total, Text: fmt.Sprintf(format, a...)})
-	w.begun++
-}
-
-// skip counts a run that needs not begin.
-func (w *work) skip() {
-	w.mu.Lock()
-	w.begun++
-	w.mu.Unlock()
-}
-
-// each calls do for 0 to n − 1, in Config.Parallel goroutines. After an error no further
-// call begins. Of several errors, each returns the error of the least index.
-func (w *work) each(n int, do func(int) error) error {
-	var (
-		group  sync.WaitGroup
-		mu     sync.Mutex
-		next   int
-		failed = n
-		first  error
-	)
-	for range max(1, w.cfg.Parallel) {
-		group.Go(func() {
-			for {
-				mu.Lock()
-				i := next
-				next++
-				stop := first != nil
-				mu.Unlock()
-				if stop || i >= n {
-					return
-				}
-				err := w.ctx.Err()
-				if err == nil {
-					err = do(i)
-				}
-				if err != nil {
-					mu.Lock()
-					if i < failed {
-						failed, first = i, err
-					}
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	group.Wait()
-	return first
 }

@@ -5,15 +5,6 @@ import (
 	"slices"
 )
 
-// table is a table of the report, with its cells as text.
-type table struct {
-	Caption string
-	Heads   []string
-	Rows    [][]string
-	// Texts is the number of columns, from the left, that hold words and not figures.
-	Texts int
-}
-
 // tables returns for each group one table of schemes and measures or, if X is swept, for
 // each measure a table of schemes and values of X.
 func (r *Report) tables() []table {

@@ -44,7 +44,7 @@ type gapFlags struct {
 	record                                    string
 	files                                     []string
 	against, without                          []string
-	seed                                      int64
+	seed, work                                int64
 	workers                                   int
 	lpLimit                                   time.Duration
 	list, json, quiet                         bool
@@ -75,6 +75,7 @@ finished runs are printed and written.`,
   hare bench gap --set figures --seeds 1-10 --json > figures.json
   hare bench gap --only 'zero-20' --times 2,30 --against cpsat,interval-lp
   hare bench gap --set figures --times 2 --without prices   # what a part is worth
+  hare bench gap --work 30000 --without keys                # the same on every machine
   hare bench gap jitter-1.json jitter-2.json --times 60 --record bench/best.csv
   hare bench gap --list`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -93,6 +94,7 @@ finished runs are printed and written.`,
 	f.StringVar(&g.set, "set", bench.GapSixty, "set of instances: sixty or figures")
 	f.StringVar(&g.times, "times", "", "time limits in seconds, e.g. 0.1,1,2,30 (default: 0.1,1,2, or those of --set "+
 		"figures)")
+	f.Int64Var(&g.work, "work", 0, "limit the work of each run in place of the time, so that each machine finds the same")
 	f.StringVar(&g.only, "only", "", "run only the instances whose names match this regular expression")
 	f.StringVar(&g.seeds, "seeds", "", "with --set figures: also these seeds of the same generators, e.g. 1-10")
 	f.Int64Var(&g.seed, "seed", 1, "seed of the search")
@@ -114,6 +116,7 @@ finished runs are printed and written.`,
 	choices(c, "set", bench.GapSixty, bench.GapFigures)
 	choices(c, "without", bench.Parts()...)
 	choices(c, "against", bench.GapCPSAT, bench.GapIntervalLP)
+	positive(c, "work")
 	anyValue(c, "seed", "workers", "lp-limit") // config refuses the latter two with a better message
 	return c
 }
@@ -175,6 +178,8 @@ func (gf *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
 		return bad("--only %s matches no instance of %s: see hare bench gap --set %s --list", gf.only, gf.set, gf.set)
 	case gf.workers < 1 || gf.workers > 1024:
 		return bad("--workers must be 1 to 1024")
+	case gf.work > 0 && (c.Flags().Changed("times") || len(gf.against) > 0):
+		return bad("--work goes without --times and --against")
 	case gf.lpLimit <= 0:
 		return bad("--lp-limit must be above 0, such as 1m")
 	}
@@ -183,7 +188,7 @@ func (gf *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
 			return bad("%s is not there: run in the repository's folder, or name it with --instances", gf.dir)
 		}
 	}
-	cfg.Limits, cfg.Seed = limits, gf.seed
+	cfg.Limits, cfg.WorkLimit, cfg.Seed = limits, gf.work, gf.seed
 	if cfg.Solver.Ablation, err = bench.ParseAblation(gf.without); err != nil {
 		return bad("--without %w", err)
 	}
@@ -311,7 +316,11 @@ func (gf *gapFlags) recordBest(rep *bench.GapReport, known map[string]*bench.Bes
 		default:
 			command += " --only '^" + row.Instance + "$'"
 		}
-		command += fmt.Sprintf(" --times %g --seed %d --workers %d", row.LimitS, rep.Seed, rep.Workers)
+		limit := fmt.Sprintf("--times %g", row.LimitS)
+		if rep.WorkLimit > 0 {
+			limit = fmt.Sprintf("--work %d", rep.WorkLimit)
+		}
+		command += fmt.Sprintf(" %s --seed %d --workers %d", limit, rep.Seed, rep.Workers)
 		if row.Method == bench.GapCPSAT {
 			command += " --against cpsat"
 		}

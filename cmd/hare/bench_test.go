@@ -27,6 +27,9 @@ func TestBenchGapRefuses(t *testing.T) {
 		"instance.json":                  "no such file",
 		"--set sixty instance.json":      "give instances or --set, not both",
 		"--tims 2":                       "unknown flag",
+		"--work 0":                       "--work",
+		"--work 100 --times 2":           "--work goes without --times",
+		"--work 100 --against cpsat":     "--work goes without --times and --against",
 	} {
 		stdout, stderr, code := runHare(t, "", append([]string{"bench", "gap"}, strings.Fields(args)...)...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
@@ -58,6 +61,26 @@ func TestBenchGap(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != 0 || len(doc.Rows) != 3 ||
 		doc.Summary[0].Instances != 3 || doc.Rows[1].Instance != "relaxed-20-seed-3" {
 		t.Errorf("exit %d, %v\n%s%s", code, err, stdout, stderr)
+	}
+	// Under a limit of work a run gives the same value again, and a picture by time has nothing to show.
+	var values [2]string
+	for n := range values {
+		dir := filepath.Join(t.TempDir(), "work")
+		stdout, stderr, code := runHare(t, "", "bench", "gap", "--only", "mixed-zero-20-on-10$", "--work", "300", "-o", dir)
+		if code != 0 || !strings.Contains(stdout, "Each run ended after a work of 300.") {
+			t.Errorf("exit %d\n%s%s", code, stdout, stderr)
+		}
+		table, err := os.ReadFile(filepath.Join(dir, "results.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		values[n] = strings.Split(strings.Split(string(table), "\n")[1], ",")[9]
+		if _, err := os.Stat(filepath.Join(dir, "gap-20.svg")); err == nil {
+			t.Error("a picture by the limit of time")
+		}
+	}
+	if values[0] == "" || values[0] != values[1] {
+		t.Errorf("values %s", values)
 	}
 	stdout, _, code = runHare(t, "", "bench", "gap", "--list")
 	if code != 0 || strings.Count(stdout, "\n") != 60 {

@@ -96,7 +96,7 @@ func TestSimulateLeavesNoPart(t *testing.T) {
 	args := []string{"simulate", "--policy", "hlas", "--trace", "max_min_fairness", "--cluster", cluster, "-o", dir,
 		"--record", dir}
 	out, errs, code := runHare(t, "", args...)
-	if code != exitUsage || out != "" || !strings.Contains(errs, "policy hlas, seed 0: sim: jobs wait for ever") ||
+	if code != exitUsage || out != "" || !strings.Contains(errs, "policy hlas, seed 0: sim: jobs wait forever") ||
 		names(t, dir) != nil {
 		t.Error(code, out, errs, names(t, dir))
 	}

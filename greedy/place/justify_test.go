@@ -35,7 +35,7 @@ func TestJustifyMayBeCutAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for cut := range 61 {
-		b := newResidual(m)
+		b := NewRunResidual(m, make([]bool, len(m.Jobs)))
 		p := start.FromUnits(1)
 		for i := range p.Jobs {
 			for x := range p.Jobs[i] {

@@ -43,59 +43,10 @@ func (nb *Board) infeasibility(i int) (field, code, detail string) {
 			return "", "", ""
 		}
 	}
-	from := nb.heads[i]
-	fits, windowed := false, false
-	var most int64 // the tasks at once that find room on one type
-	var together int64
-	for _, md := range j.Modes {
-		hold := md.ComputeUs
-		switch j.Sync {
-		case hare.Gang:
-			hold = room.LeastRoundUs(md)
-		case hare.Rigid:
-			hold = room.LeastRoundUs(md) * j.Rounds
-		}
-		k := int16(md.Type)
-		task := nb.jobs[i]
-		task.Tasks, task.Width, task.Levels = 1, task.GPUs, nil
-		empty := nb.layout.Empty[nb.layout.Column[k]]
-		if nb.finder.Nodes.Earliest(&task, k, empty, from, hold, 0) != room.Never {
-			windowed = true
-		}
-		atOnce := model.MostRoom(m.TaskRoom(j, md.Type))
-		if nb.jobs[i].Levels != nil {
-			atOnce = m.LevelRoom(j, []int{md.Type}, j.Within)
-		}
-		most = max(most, atOnce)
-		together += atOnce
-		if nb.jobs[i].Levels != nil {
-			rounds := int64(1)
-			if j.Sync == hare.Rigid {
-				rounds = j.Rounds
-			}
-			job := nb.jobs[i]
-			if j.RunsUntilUs > 0 {
-				job.Setups = nil // they may begin while the job runs, and its own GPUs need none
-			}
-			start, _ := nb.finder.EarliestByLevel(&job, k, empty, from, rounds)
-			fits = fits || start != room.Never
-		} else if j.Sync == hare.Relaxed || nb.finder.Nodes.Earliest(&nb.jobs[i], k, empty, from, hold, 0) != room.Never {
-			fits = fits || j.Sync != hare.Relaxed
-		}
-	}
-	if j.Mix {
-		most = together
-		if nb.jobs[i].Levels != nil {
-			var types []int
-			for _, md := range j.Modes {
-				types = append(types, md.Type)
-			}
-			most = m.LevelRoom(j, types, j.Within)
-		}
-	}
+	has := nb.roomFor(i)
 	unit := unitOf(j.Sync)
 	switch {
-	case !windowed:
+	case !has.task:
 		if j.Set >= 0 && len(m.Sets[j.Set].Closed) > 0 {
 			return "", "window_too_short", "between reservations for others, every window of service of a node that may " +
 				"serve is shorter than one " + unit + ": lengthen a window, shorten a reservation or the rounds, or name " +
@@ -103,23 +54,88 @@ func (nb *Board) infeasibility(i int) (field, code, detail string) {
 		}
 		return "", "window_too_short", "every window of service of a node that may serve is shorter than one " + unit +
 			": lengthen a window or shorten the rounds"
-	case j.Sync == hare.Relaxed || fits:
+	case j.Sync == hare.Relaxed || has.together:
 		return "", "", ""
-	case most < j.Tasks:
+	case has.atOnce < j.Tasks:
 		if m.Levels != nil && j.Within < m.Levels.Any() {
 			return "/tasks", "too_wide", fmt.Sprintf("%d tasks of %d GPUs are needed together in one domain of the level "+
 				"%q, and those of the nodes that the job may use have room for at most %d at once: lower \"tasks\", name a "+
-				"coarser level in \"within\", or add nodes", j.Tasks, j.GPUs, m.Levels.Names[j.Within], most)
+				"coarser level in \"within\", or add nodes", j.Tasks, j.GPUs, m.Levels.Names[j.Within], has.atOnce)
 		}
 		return "/tasks", "too_wide", fmt.Sprintf("%d tasks of %d GPUs are needed together, and the nodes that the job "+
 			"may use have room for at most %d at once: lower \"tasks\", add nodes, or use sync relaxed", j.Tasks, j.GPUs,
-			most)
+			has.atOnce)
 	case !j.Mix:
 		return "/tasks", "never_together", fmt.Sprintf("%d tasks of %d GPUs are needed together, but the nodes that the "+
 			"job may use are never in service together for one %s: widen windows, lower \"tasks\", or use sync relaxed",
 			j.Tasks, j.GPUs, unit)
 	}
 	return "", "", ""
+}
+
+// jobRoom is what the nodes have for a job at some time.
+type jobRoom struct {
+	task     bool  // whether a task has room, for as long as it holds its GPUs
+	together bool  // whether all tasks of a gang or rigid job have, on one type
+	atOnce   int64 // how many tasks have room at once for a moment: on one type, or on all of a job that mixes them
+}
+
+// roomFor finds what the nodes have for job i from its head on.
+func (nb *Board) roomFor(i int) (found jobRoom) {
+	m, j, job := nb.Model, &nb.Model.Jobs[i], &nb.jobs[i]
+	task := *job
+	task.Tasks, task.Width, task.Levels = 1, task.GPUs, nil
+	within := func(types ...int) int64 { return m.LevelRoom(j, types, j.Within) }
+	var sum int64
+	var types []int
+	for _, md := range j.Modes {
+		hold, empty := holdOf(j, md), nb.layout.Empty[nb.layout.Column[md.Type]]
+		fits := func(aj *room.Job) bool {
+			return nb.finder.Nodes.Earliest(aj, int16(md.Type), empty, nb.heads[i], hold, 0) != room.Never
+		}
+		found.task = fits(&task) || found.task
+		atOnce := int64(0)
+		switch {
+		case job.Levels != nil:
+			atOnce = within(md.Type)
+			found.together = nb.fitsByLevel(i, int16(md.Type), empty) || found.together
+		default:
+			atOnce = model.MostRoom(m.TaskRoom(j, md.Type))
+			found.together = j.Sync != hare.Relaxed && fits(job) || found.together
+		}
+		found.atOnce, sum, types = max(found.atOnce, atOnce), sum+atOnce, append(types, md.Type)
+	}
+	switch {
+	case j.Mix && job.Levels != nil:
+		found.atOnce = within(types...)
+	case j.Mix:
+		found.atOnce = sum
+	}
+	return found
+}
+
+// holdOf is how long a task of a job holds its GPUs at least: a rigid job keeps them for all rounds.
+func holdOf(j *model.Job, md model.Mode) int64 {
+	switch j.Sync {
+	case hare.Gang:
+		return room.LeastRoundUs(md)
+	case hare.Rigid:
+		return room.LeastRoundUs(md) * j.Rounds
+	}
+	return md.ComputeUs
+}
+
+// fitsByLevel reports whether the tasks of job i, whose times go by their spread, have room together on a type.
+func (nb *Board) fitsByLevel(i int, kind int16, empty room.Capacity) bool {
+	job, rounds := nb.jobs[i], int64(1)
+	if nb.Model.Jobs[i].Sync == hare.Rigid {
+		rounds = nb.Model.Jobs[i].Rounds
+	}
+	if nb.Model.Jobs[i].RunsUntilUs > 0 {
+		job.Setups = nil // they may begin while the job runs, and its own GPUs need none
+	}
+	start, _ := nb.finder.EarliestByLevel(&job, kind, empty, nb.heads[i], rounds)
+	return start != room.Never
 }
 
 // quotaInfeasibility reports whether a quota is too small for a task of job i, or for its gang. The

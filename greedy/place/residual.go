@@ -23,10 +23,7 @@ type Residual struct {
 	spareBlocks      []room.Block      // scratch
 }
 
-// newResidual returns the whole capacity of m, without big jobs.
-func newResidual(m *model.Model) *Residual { return NewRunResidual(m, make([]bool, len(m.Jobs))) }
-
-// NewRunResidual is newResidual where big marks the jobs that are placed as runs.
+// NewRunResidual returns the whole capacity of m, where big marks the jobs that are placed as runs.
 func NewRunResidual(m *model.Model, big []bool) *Residual {
 	res := &Residual{m: m, byType: classesOf(m), Big: big}
 	if slices.Contains(big, true) {
@@ -38,7 +35,7 @@ func NewRunResidual(m *model.Model, big []bool) *Residual {
 	return res
 }
 
-// NewGridResidual is newResidual in time grids of up to limit units of time. It can
+// NewGridResidual is the whole capacity in time grids of up to limit units of time. It can
 // place only rounds of relaxed jobs.
 func NewGridResidual(m *model.Model, limit int64) *Residual {
 	res := &Residual{m: m, byType: classesOf(m), Big: make([]bool, len(m.Jobs))}

@@ -1,8 +1,6 @@
 package place
 
 import (
-	"math"
-
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy/room"
 	"github.com/hare-sched/hare/model"
@@ -58,9 +56,9 @@ type runCandidate struct {
 
 // placeRuns places all rounds of big relaxed job i from ready on, run by run. Each run
 // starts now or when GPUs become free, and stays until GPUs leave or enough others
-// become free to be worth a migration. Gaps that are shorter than a round are used by
-// single rounds that change GPUs. The cost grows with the steps of the profiles and not
-// with rounds or tasks.
+// become free to be worth a migration. Where all gaps are shorter than a round, single
+// rounds change GPUs. The cost grows with the steps of the profiles and not with rounds or
+// tasks.
 func (res *Residual) placeRuns(i int, ready int64, out *[]room.Block) (end int64, ok bool) {
 	j := &res.m.Jobs[i]
 	first := len(*out)
@@ -83,20 +81,13 @@ func (res *Residual) placeRuns(i int, ready int64, out *[]room.Block) (end int64
 	for done < j.Rounds {
 		free.advance(&now, t)
 		x, found := rp.cheapestRun(&now, t, j.Rounds-done)
-		if !found || rp.budget > 0 && (x.start > t || free.time(now.next) < t+x.allocation.period) {
-			limit := math.Inf(1)
-			if found {
-				limit = x.cost
-			}
-			if e, ok := rp.scatter(&now, t, done, limit, out); ok {
-				t = e
-				done++
-				continue
-			}
-		}
 		if !found {
-			*out = (*out)[:first]
-			return 0, false
+			if t, found = rp.scatter(&now, t, done, out); !found {
+				*out = (*out)[:first]
+				return 0, false
+			}
+			done++
+			continue
 		}
 		rp.appendRun(&x, done, out)
 		done += x.rounds

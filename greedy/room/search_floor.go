@@ -11,9 +11,9 @@ type Floor struct {
 }
 
 const (
-	// floorLengths is how many lengths a Floor tells apart between two powers of two.
+	// floorLengths is how many lengths a Floor distinguishes between two powers of two.
 	floorLengths = 8
-	// floorWidths is how many powers of two of GPUs a Floor tells apart; the last
+	// floorWidths is how many powers of two of GPUs a Floor distinguishes; the last
 	// stands for all greater ones too.
 	floorWidths = 12
 )
@@ -21,7 +21,7 @@ const (
 // Reset must be called when GPUs become free.
 func (sf *Floor) Reset() { clear(sf.at[:]) }
 
-// lengthIndex is the greatest of the lengths that a Floor tells apart that is at
+// lengthIndex is the greatest of the lengths a Floor distinguishes that is at
 // most hold > 0, and whether the two are equal.
 func lengthIndex(hold int64) (index int, equal bool) {
 	n := bits.Len64(uint64(hold)) - 1

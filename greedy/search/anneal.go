@@ -290,7 +290,7 @@ func (an *annealing) start(n int, stage int64, key []int64, plan []room.JobPlan)
 	}
 }
 
-// temperatures returns the temperatures at the begin and the end of a cooling.
+// temperatures returns the temperatures at the start and the end of a cooling.
 func (an *annealing) temperatures() (hot, cold float64) {
 	n := float64(len(an.p.jobs))
 	hot, cold = an.cfg.Heat*startTemperature*an.mean/n, an.cfg.Heat*endTemperature*an.mean/n

@@ -10,6 +10,13 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// The first states of the annealing are list schedules that know the prices of the relaxation: these are dual values
+// of GPU-time, so that a place which costs w (C − a) and λ times the price of its GPU-time is charged what it takes
+// from other jobs (a Lagrangian heuristic: Fisher, "The Lagrangian relaxation method for solving integer programming
+// problems", Management Science 27, 1981). λ is tried a little below 1 too, because the prices of a bound are of an
+// optimum in which jobs are divided, and a schedule cannot use every gap. Orders are tried by several ranks, gangs in
+// one piece and by every plan.
+
 // listScheduler schedules jobs one after another, each at the place with the least w (C
 // − a) + λ · price of its GPU-time.
 type listScheduler struct {

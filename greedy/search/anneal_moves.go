@@ -11,6 +11,13 @@ import (
 	"github.com/hare-sched/hare/greedy/room"
 )
 
+// One Markov chain. A move puts a job at another position of the order (insertion), exchanges two jobs, or gives a
+// job another plan. Positions near the old one are drawn more often, and a job with a type the more often the less
+// they cost at the prices of the relaxation (pairSampler), which leads to plans that the bound would choose. The
+// threshold of acceptance is drawn before a move is decoded: a move is given up as soon as it is sure to be above.
+// Where the whole schedule behind the change has not been decoded yet, abortMargin is how much later jobs may make up
+// for.
+
 // pairSampler draws a job and a type; the probability falls with the reduced cost of the
 // pair. A pairSampler is read-only, and all chains share it.
 type pairSampler struct {
@@ -18,6 +25,8 @@ type pairSampler struct {
 	cumulative []float64 // the sum of the weights up to each pair
 }
 
+// minPairWeight is the least weight of a pair of a job and a type, where the best type of the job weighs 1: the best
+// plan may need a pair that the prices make look poor.
 const minPairWeight = 0.003
 
 // abortMargin is the rise, in mean w (C − a), at which a trial is aborted.
@@ -53,7 +62,6 @@ func newPairSampler(ap *annealProblem, scale float64) *pairSampler {
 			if math.IsInf(cost[n], 1) {
 				continue
 			}
-			// No pair is excluded, since the best plan may need it.
 			total += max(minPairWeight, math.Exp((least-cost[n])/scale))
 			ps.pairs = append(ps.pairs, pairs[n])
 			ps.cumulative = append(ps.cumulative, total)

@@ -10,6 +10,11 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
+// A decoded state says how many GPUs of a type a job has from when to when. Here these become blocks on classes: the
+// sums that decoding counts in a pool are divided among the classes of the pool. Since they are within its capacity
+// at each time, first fit in order of start finds GPUs for all (interval colouring). Where nodes matter, decoding has
+// chosen the nodes already.
+
 // toPlan turns the decoded state into blocks on classes.
 func (dec *decoder) toPlan() *place.Plan {
 	p := dec.p

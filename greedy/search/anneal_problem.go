@@ -12,6 +12,11 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
+// The instance as the annealing sees it: jobs with the types and shapes on which they fit, capacities that the jobs
+// which stay leave, prices of the relaxation with their integrals over time, and the links between jobs that wait for
+// others. Under makespan, prices are scaled so that all GPUs together cost one second of makespan a second on
+// average, and weights only break ties.
+
 // annealProblem is an instance prepared for the search. It is read-only, and all chains
 // share it.
 type annealProblem struct {

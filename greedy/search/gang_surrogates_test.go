@@ -54,7 +54,7 @@ func TestPlacesOfGangsServeRelaxedJobs(t *testing.T) {
 	}
 }
 
-// Where jobs arrive over time and the places of surrogates are the best ones, no more search for others follows.
+// Where jobs arrive over time, the others take the places of their surrogates, and no search for others follows.
 func TestPlacesServeWhereJobsArrive(t *testing.T) {
 	m := mixture(t)
 	if !arriveTogether(m) {
@@ -75,12 +75,12 @@ func TestPlacesServeWhereJobsArrive(t *testing.T) {
 	}
 	cfg := ImproveConfig{Seed: 1, Moves: 4000}
 	ms := &mixedSearch{ctx: t.Context(), m: m, rel: relaxation(m), cfg: &cfg, left: cfg.Moves,
-		big: make([]bool, len(m.Jobs)), filler: filler, annealed: annealed, rest: &rest}
-	if !ms.candidate(0, 0.2) || !ms.placesServe {
+		big: make([]bool, len(m.Jobs)), filler: filler, annealed: annealed, fillerModel: &rest,
+		placesServe: placesMayServe(m)}
+	if !ms.candidate(0, 0.2) || !ms.placesServe || ms.progress != nil {
 		t.Fatalf("after the first candidate, places serve: %t", ms.placesServe)
 	}
 	first := ms.value
-	ms.progress = nil
 	if !ms.candidate(1, 0.9) || !ms.placesServe || ms.progress != nil {
 		t.Error("the second candidate searched for other places")
 	}

@@ -55,13 +55,15 @@ func searchRelaxed(ctx context.Context, m *model.Model, rel *hare.Relaxation, st
 	return ks.search(rel, start)
 }
 
-// searchRelaxedBeside is searchRelaxed on the capacity that the blocks of held leave, up
-// to about horizon.
+// searchRelaxedBeside is searchRelaxed on the capacity that the blocks of fixed leave.
 func searchRelaxedBeside(ctx context.Context, m *model.Model, rel *hare.Relaxation, start, fixed *place.Plan,
-	horizon int64,
 	cfg ImproveConfig) (*place.Plan, Stats, error) {
 	ks := newKeySearch(ctx, m, start, &cfg)
-	ks.chooseResidualBeside(start, fixed, horizon, place.BigJobs(m, place.MaxTasksByRound))
+	ks.empty = place.NewRunResidual(m, place.BigJobs(m, place.MaxTasksByRound))
+	ks.empty.ReservePlan(fixed)
+	if start != nil {
+		ks.horizon = slices.Max(append(start.EndUs, 0))
+	}
 	return ks.search(rel, start)
 }
 
@@ -115,68 +117,38 @@ const roundedTimeShare = 0.93
 // used releases that were rounded up. It stops when time is over.
 func (ks *keySearch) justifyToTrueReleases(p *place.Plan) {
 	res := place.NewRunResidual(ks.fullModel, make([]bool, len(ks.fullModel.Jobs)))
-	if ks.fixed != nil {
-		res.ReservePlan(ks.fixed)
-	}
 	res.ReservePlan(p)
 	res.JustifyAllLeft(ks.budget.ctx, p)
 }
 
-// chooseResidual chooses between step functions and time grids for the residual
-// capacity.
+// chooseResidual chooses between step functions and time grids for the residual capacity. Grids need a horizon, and
+// are for whole plans of relaxed jobs: in what the gang and rigid jobs of mixtures leave, values were the same with
+// step functions.
 func (ks *keySearch) chooseResidual(start *place.Plan, big []bool) {
-	horizon := int64(0)
-	if start != nil {
-		horizon = slices.Max(append(start.EndUs, 0))
-	}
-	ks.chooseResidualBeside(start, nil, horizon, big)
-}
-
-// chooseResidualBeside is chooseResidual without the GPUs of held.
-func (ks *keySearch) chooseResidualBeside(start, fixed *place.Plan, horizon int64, big []bool) {
-	if (start != nil || fixed != nil) && !slices.Contains(big, true) && !ks.cfg.leavesOut(grids) {
-		if m, unit := place.Coarsen(ks.m, horizon); m != nil {
-			p, exact := planInUnits(start, unit)
-			h, too := planInUnits(fixed, unit)
-			if too {
-				ks.m, ks.unit, ks.best, ks.fixed = m, unit, p, fixed
-				for i := range m.Jobs {
-					j := &ks.fullModel.Jobs[i]
-					ks.releaseDelay += float64(j.WeightMicro) * float64(m.Jobs[i].ReleaseUs*unit-j.ReleaseUs)
-				}
-				for i := range m.Jobs {
-					exact = exact && ks.fullModel.Jobs[i].DeadlineUs%unit == 0
-				}
-				if ks.rounded = !exact || ks.releaseDelay > 0; ks.rounded {
-					ks.budget.timeShare = roundedTimeShare
-				}
-				if start != nil {
-					ks.horizon = horizon / unit
-				}
-				ks.empty = place.NewGridResidual(m, 4*horizon/unit+64)
-				if h != nil {
-					ks.empty.ReservePlan(h)
-				}
-				return
-			}
-		}
-	}
 	ks.empty = place.NewRunResidual(ks.m, big)
-	if fixed != nil {
-		ks.empty.ReservePlan(fixed)
+	if start == nil {
+		return
 	}
-	if start != nil {
-		ks.horizon = slices.Max(append(start.EndUs, 0))
+	horizon := slices.Max(append(start.EndUs, 0))
+	ks.horizon = horizon
+	if slices.Contains(big, true) || ks.cfg.leavesOut(grids) {
+		return
 	}
-}
-
-// planInUnits is p.toUnits(unit), and nil for a nil plan.
-func planInUnits(p *place.Plan, unit int64) (*place.Plan, bool) {
-	if p == nil {
-		return nil, true
+	m, unit := place.Coarsen(ks.m, horizon)
+	if m == nil {
+		return
 	}
-	p = p.ToUnits(unit)
-	return p, p != nil
+	ks.m, ks.unit, ks.best, ks.horizon = m, unit, start.ToUnits(unit), horizon/unit
+	exact := ks.best != nil
+	for i := range m.Jobs {
+		j := &ks.fullModel.Jobs[i]
+		ks.releaseDelay += float64(j.WeightMicro) * float64(m.Jobs[i].ReleaseUs*unit-j.ReleaseUs)
+		exact = exact && j.DeadlineUs%unit == 0
+	}
+	if ks.rounded = !exact || ks.releaseDelay > 0; ks.rounded {
+		ks.budget.timeShare = roundedTimeShare
+	}
+	ks.empty = place.NewGridResidual(m, 4*horizon/unit+64)
 }
 
 // trialsPerStep is the number of moves that are evaluated in parallel; the first
@@ -234,7 +206,6 @@ type keySearch struct {
 	unit          int64        // the unit of time of m, in µs
 	rounded       bool         // whether times of m are rounded, so that its plans may leave gaps in fullModel
 	releaseDelay  float64      // Σ w · (rounded release − release), in 1e-12
-	fixed         *place.Plan  // the plan of other jobs, in µs; nil without
 	horizon       int64        // the horizon of a plan of these jobs in m; 0 without a plan
 	empty         *place.Residual
 	r             *rand.Rand
@@ -736,8 +707,9 @@ func (ks *keySearch) drawMove(t *trial) {
 			}
 		case 3: // end where another job ends
 			o := ks.keys[ks.r.IntN(len(ks.keys))]
-			if last := row[len(row)-1]; last > 0 {
-				f := o[len(o)-1] / last
+			// Keys below 0 would reverse the order of the rounds.
+			if last, other := row[len(row)-1], o[len(o)-1]; last > 0 && other >= 0 {
+				f := other / last
 				for r := range row {
 					row[r] *= f
 				}

@@ -89,3 +89,33 @@ func TestSearchOnCellsAsOnSteps(t *testing.T) {
 		t.Errorf("%d tried", tried)
 	}
 }
+
+// Whatever moves are made, the keys of a job never fall from round to round, so that the rounds are placed in order.
+func TestMovesKeepRoundsInOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 13))
+	m := randomRelaxed(r, 8, true, 1)
+	start, err := place.Assign(t.Context(), m, place.Order(m, nil, "wspt"), place.Insertion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := ImproveConfig{Seed: 1, Moves: 400}
+	ks := newKeySearch(t.Context(), m, start, &cfg)
+	ks.chooseResidual(start, make([]bool, len(m.Jobs)))
+	ks.prepare(relaxation(m))
+	ks.lambda = make([]float64, len(m.Jobs))
+	below := false
+	for range 20_000 {
+		var tr trial
+		ks.drawMove(&tr)
+		for at, i := range tr.jobs {
+			if !slices.IsSorted(tr.keys[at]) {
+				t.Fatalf("job %d: %v becomes %v", i, ks.keys[i], tr.keys[at])
+			}
+			below = below || tr.keys[at][0] < 0
+			ks.keys[i] = tr.keys[at]
+		}
+	}
+	if !below {
+		t.Error("no move made a key negative")
+	}
+}

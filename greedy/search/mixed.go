@@ -14,8 +14,8 @@ import (
 // Gang and rigid jobs are annealed well and relaxed jobs are not, since a round of a relaxed job may be in many
 // pieces. So each relaxed job is annealed as a gang that holds its GPUs for as long, a surrogate, and then either
 // takes the places of the surrogate, round by round, or is searched by keys in what the gang and rigid jobs leave.
-// Where jobs arrive over time the places mostly serve; where all arrive together the keys are mostly better. The
-// first candidate decides.
+// Where jobs arrive over time the places serve: with keys beside them, values of unseen mixtures were 0.4 % higher for
+// equal work. Where all arrive together each is better on some instances, and both are tried.
 
 // mixedJobsSearch is for jobs that annealing places and others, guided by a relaxation. It moves rounds without
 // regard to jobs that wait for others, and takes the value of a plan apart by jobs, which only the sum of completion
@@ -56,9 +56,9 @@ type mixedSearch struct {
 	// filler lists the jobs that fill the remaining capacity: relaxed jobs, and gangs that
 	// need several types at once. annealed lists the jobs that the annealing places.
 	filler, annealed []int
-	rest             *model.Model // the model with the filler jobs only
+	fillerModel      *model.Model // the model with the filler jobs only
 	progress         [][]hare.Point
-	// placesServe says that the places of surrogates were better than those that the search for relaxed jobs found.
+	// placesServe says that the others take the places of their surrogates, without a search for relaxed jobs.
 	placesServe bool
 }
 
@@ -67,14 +67,14 @@ type mixedSearch struct {
 const annealRate = 200
 
 // candidateShares are the shares of the budget by which each candidate is annealed and finished: a first one, so that
-// there is a plan soon, and a good one. The rest is used to fill the better one better.
+// there is a plan soon, and a good one. The remainder is used to fill the better one better.
 var candidateShares = [...]float64{0.04, 0.5}
 
 // lastShare is the share of the budget that ends the last candidate where the places of surrogates serve.
 const lastShare = 0.95
 
 // manyJobs is the number of jobs above which the first candidate takes too long and is left out. The places of
-// surrogates are then taken to serve up to mostForPlaces jobs, and not to serve more.
+// surrogates serve up to mostForPlaces jobs.
 const (
 	manyJobs      = 500
 	mostForPlaces = 1000
@@ -89,7 +89,7 @@ var blendWeights = [...]float64{0.5, 1}
 const fewJobs = 12
 
 // annealShare is the share of a candidate's budget for the annealing, and placesShare the one where the places of
-// surrogates serve: the rest is for justification.
+// surrogates serve: the remainder is for justification.
 const (
 	annealShare = 0.6
 	placesShare = 0.97
@@ -101,16 +101,16 @@ func searchMixed(ctx context.Context, m *model.Model, rel *hare.Relaxation, star
 	filler, annealed []int) (*place.Plan, Stats, error) {
 	ms := &mixedSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, left: cfg.Moves, big: place.BigJobs(m,
 		place.MaxTasksByRound),
-		best: start, filler: filler, annealed: annealed}
+		best: start, filler: filler, annealed: annealed, placesServe: len(m.Jobs) > fewJobs && placesMayServe(m)}
 	if start != nil {
 		ms.value = start.Value(m)
 	}
-	rest := *m
-	rest.Jobs = nil
+	fillers := *m
+	fillers.Jobs = nil
 	for _, i := range filler {
-		rest.Jobs = append(rest.Jobs, m.Jobs[i])
+		fillers.Jobs = append(fillers.Jobs, m.Jobs[i])
 	}
-	ms.rest = &rest
+	ms.fillerModel = &fillers
 	peek := func() {
 		if ms.cfg.Checkpoint != nil && ms.best != start {
 			ms.cfg.Checkpoint(func() *place.Plan { return ms.best.FromUnits(1) })
@@ -127,7 +127,6 @@ func searchMixed(ctx context.Context, m *model.Model, rel *hare.Relaxation, star
 			break
 		}
 		if n == 0 && len(m.Jobs) > manyJobs {
-			ms.placesServe = placesMayServe(m)
 			continue
 		}
 		if ms.placesServe {
@@ -175,8 +174,8 @@ func (ms *mixedSearch) part(share float64) ImproveConfig {
 	from := ms.used()
 	cfg := ImproveConfig{Seed: ms.cfg.Seed, Workers: ms.cfg.Workers, Chains: ms.cfg.Chains,
 		Without: ms.cfg.Without}
-	spare := int64(share*float64(ms.cfg.Moves)) - (ms.cfg.Moves - ms.left)
-	cfg.Moves = max(1, min(ms.left, spare))
+	affordable := int64(share*float64(ms.cfg.Moves)) - (ms.cfg.Moves - ms.left)
+	cfg.Moves = max(1, min(ms.left, affordable))
 	if ms.cfg.Elapsed != nil {
 		whole := ms.cfg.Elapsed
 		cfg.Elapsed = func() float64 { return (whole() - from) / math.Max(share-from, 1e-9) }
@@ -204,18 +203,17 @@ func (ms *mixedSearch) candidate(n int, share float64) bool {
 	if err != nil || surrogatePlan == nil {
 		return false
 	}
-	tried := ms.takePlaces(gangs, surrogatePlan)
-	if tried && ms.placesServe {
+	if taken := ms.takePlaces(gangs, surrogatePlan); !taken {
+		ms.placesServe = false
+	}
+	if ms.placesServe {
 		return true
 	}
-	ms.placesServe = tried && len(ms.m.Jobs) > fewJobs && !arriveTogether(ms.m)
 	from = ms.used()
 	for x, weight := range blendWeights {
 		progress := ms.blendProgress(surrogatePlan, weight)
 		cfg := ms.part(from + max(0, share-from)*float64(x+1)/float64(len(blendWeights)))
-		better := ms.fill(surrogatePlan, nil, ms.fillerRelaxation(progress), cfg)
-		ms.placesServe = ms.placesServe && !better
-		if better || ms.progress == nil {
+		if ms.fill(surrogatePlan, nil, ms.fillerRelaxation(progress), cfg) || ms.progress == nil {
 			ms.progress = progress
 		}
 	}
@@ -223,7 +221,7 @@ func (ms *mixedSearch) candidate(n int, share float64) bool {
 }
 
 // takePlaces puts the filler jobs at the places of their surrogates in plan, and justifies the result. It returns
-// false where that is no plan, or one of too many blocks.
+// false where that is not a plan, or one of too many blocks.
 func (ms *mixedSearch) takePlaces(gangs *model.Model, plan *place.Plan) bool {
 	if slices.Contains(ms.big, true) || len(ms.m.Jobs) > mostForPlaces {
 		return false
@@ -309,7 +307,7 @@ func (ms *mixedSearch) fill(fixed, start *place.Plan, rel *hare.Relaxation, cfg 
 		cfg.StopAt = 0
 	}
 	cfg.Report = func(v hare.Amount) { ms.report(v.Add(value)) }
-	filled, stats, err := searchRelaxedBeside(ms.ctx, ms.rest, rel, from, annealed, slices.Max(fixed.EndUs), cfg)
+	filled, stats, err := searchRelaxedBeside(ms.ctx, ms.fillerModel, rel, from, annealed, cfg)
 	ms.add(stats)
 	ms.left -= stats.Moves
 	if err != nil || filled == nil {

@@ -121,8 +121,8 @@ func (ns *nodeSearch) used() float64 {
 func (ns *nodeSearch) part(share float64, cost int64) ImproveConfig {
 	from := ns.used()
 	cfg := *ns.cfg
-	spare := int64(share*float64(ns.cfg.Moves)) - (ns.cfg.Moves - ns.left)
-	cfg.Moves = max(1, min(ns.left, spare)/cost)
+	affordable := int64(share*float64(ns.cfg.Moves)) - (ns.cfg.Moves - ns.left)
+	cfg.Moves = max(1, min(ns.left, affordable)/cost)
 	if ns.cfg.Elapsed != nil {
 		whole := ns.cfg.Elapsed
 		cfg.Elapsed = func() float64 { return (whole() - from) / math.Max(share-from, 1e-9) }

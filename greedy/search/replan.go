@@ -11,6 +11,10 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
+// A session plans again at each event, in milliseconds, and most of the plan that it had is still right. So the order
+// and the types of that plan are one of the first states, the orders of the relaxation are others, and a short
+// annealing improves the best of them.
+
 // Hint is what a plan that was made a little earlier had of a job.
 type Hint struct {
 	// Types are the types of the job's rounds there, as indices in Model.Types; nil means

@@ -12,6 +12,11 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
+// Jobs that may run in several shapes (moldable jobs: Turek, Wolf and Yu, "Approximate algorithms for scheduling
+// parallelizable tasks", SPAA 1992) are searched in two levels: a choice of shapes makes a model in which each job
+// has one shape, and the other searches plan that. Few choices are all tried; many are changed one job at a time,
+// judged by a list schedule, or, for gang and rigid jobs, by moves of the annealing itself.
+
 const (
 	// triedShapes is the number of choices of shapes up to which all are searched.
 	triedShapes = 16

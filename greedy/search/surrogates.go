@@ -10,6 +10,8 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
+// A surrogate is a gang in the place of a relaxed job, so that the annealing can place it. See mixed.go and gangs.go.
+
 // gangSurrogates returns m with gangs in the place of some jobs. The gangs hold their GPUs while they synchronise:
 // relaxed jobs seldom fill these times of each other, and with a smaller share of them the annealing makes plans that
 // cannot be filled. A job with more tasks than its largest type has GPUs becomes a gang of that width, whose GPUs take

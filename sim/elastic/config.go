@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/hare-sched/hare/sim"
 	"math"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // RunConfig tunes Run. The zero value is Pollux's setting.
@@ -101,11 +102,8 @@ func (ec *RunConfig) validate(jobs int) error {
 		return errors.New("sim: the restart cost must be at most 1e9 s")
 	case !(ec.Interference >= 0 && ec.Interference < 1): // also NaN
 		return errors.New("sim: interference is a fraction of speed, from 0 to less than 1")
-	case ec.First < 0 || ec.Last >= jobs || ec.First > ec.Last:
-		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", ec.First,
-			ec.Last, jobs)
 	}
-	return nil
+	return sim.Window{First: ec.First, Last: ec.Last}.Check(jobs)
 }
 
 func checkElastic(c Cluster, jobs []Job) error {

@@ -3,10 +3,11 @@ package elastic
 import (
 	"context"
 	"fmt"
-	"github.com/hare-sched/hare/sim"
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // maxIdle is how many intervals a policy that chooses batches may leave an empty cluster to

@@ -3,11 +3,12 @@ package elastic
 import (
 	"context"
 	"errors"
-	"github.com/hare-sched/hare/sim"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // plain is a training in which a pass takes stepS(GPUs), including syncS of synchronisation.
@@ -81,11 +82,15 @@ func playElastic(t *testing.T, nodes []int, jobs []Job, p Policy, cfg RunConfig)
 // after 100 and 150 steps, at 190 and 240 s. The job holds one of two GPUs for 180 s.
 func TestElasticOneJob(t *testing.T) {
 	p := script{60: {"a": on(0, 1)}}
-	o := playElastic(t, []int{2}, []Job{elasticJob("a", 5, 100, 150)}, p, RunConfig{})
+	jobs := []Job{elasticJob("a", 5, 100, 150)}
+	o := playElastic(t, []int{2}, jobs, p, RunConfig{})
+	if wait := o.Metrics(Cluster{"T4", []int{2}}, jobs).MeanWaitS; wait != 55 {
+		t.Errorf("mean wait %v", wait)
+	}
 	if r := o.Jobs[0]; r.StartS != 60 || r.EndS != 240 || r.Epochs != 2 || r.Restarts != 0 {
 		t.Errorf("record %+v", r)
 	}
-	if o.MeanJCTS != 235 || o.MeanWaitS != 55 || o.TotalS != 240 || o.MakespanS != 240 || o.Utilization != 180./480 ||
+	if o.MeanJCTS != 235 || o.TotalS != 240 || o.MakespanS != 240 || o.Utilization != 180./480 ||
 		o.Intervals != 3 || o.Starts != 1 || o.LostS != 30 {
 		t.Errorf("outcome %+v", o)
 	}
@@ -201,7 +206,7 @@ func TestElasticRefusals(t *testing.T) {
 		{"no node", give(on(2, 1), nil), "there is no such node"},
 		{"twice", give(on(0, 1, 0, 1), nil), `named twice for job "a"`},
 		{"none", give(on(0, 0), nil), `job "a" gets 0 GPUs there`},
-		{"idle", give(nil, nil), `sim: jobs wait for ever: policy test at 60 s gives job "a" nothing`},
+		{"idle", give(nil, nil), `sim: jobs wait forever: policy test at 60 s gives job "a" nothing`},
 		{"short", shortPolicy{}, "it allocates to 1 of 2 jobs"},
 	} {
 		_, err := Run(context.Background(), "test", Cluster{"T4", []int{2, 2}}, jobs, c.p,

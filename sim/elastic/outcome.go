@@ -2,20 +2,15 @@ package elastic
 
 import (
 	"math"
-	"slices"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/sim"
 )
 
-// Outcome is the result of Run. Means are over the jobs of the window
-// and 0 where the window has none.
+// Outcome is the result of Run; Metrics has its figures of jobs.
 type Outcome struct {
-	Counted          int
-	MeanJCTS         float64 // mean of end − arrival
-	WeightedJCTS     float64 // weighted mean of end − arrival
-	P50S, P90S, P99S float64 // percentiles of end − arrival, by nearest rank
-	MeanWaitS        float64 // mean of first allocation − arrival
+	Counted  int
+	MeanJCTS float64 // mean of end − arrival over the jobs of the window
 	// MakespanS is the last end of a job of the window, TotalS the end of the
 	// interval that contains MakespanS.
 	MakespanS, TotalS float64
@@ -47,28 +42,16 @@ func (ee *elasticEngine) outcome() *Outcome {
 		Counted: ee.counted, TotalS: float64(ee.nowS), Intervals: ee.intervals,
 		Starts: ee.moves, Preemptions: ee.stops, LostS: ee.lostS, first: ee.cfg.First, last: ee.cfg.Last,
 	}
-	var jcts []float64
-	var sum, weighted, weights, waits float64
 	for i := range ee.jobs[:ee.arrived] {
 		j, spec := &ee.jobs[i], &ee.specs[i]
 		o.Jobs = append(o.Jobs, Record{spec.ID, spec.ArrivalS, float64(j.startS), float64(j.endS), j.epoch,
 			j.restarts, j.preemptions})
-		if i < ee.cfg.First || i > ee.cfg.Last {
-			continue
+		if i >= ee.cfg.First && i <= ee.cfg.Last {
+			o.MeanJCTS += (float64(j.endS) - spec.ArrivalS)
+			o.MakespanS = max(o.MakespanS, float64(j.endS))
 		}
-		jct := float64(j.endS) - spec.ArrivalS
-		jcts = append(jcts, jct)
-		sum += jct
-		weighted += spec.Weight * jct
-		weights += spec.Weight
-		waits += float64(j.startS) - spec.ArrivalS
-		o.MakespanS = max(o.MakespanS, float64(j.endS))
 	}
-	if n := float64(len(jcts)); n > 0 {
-		o.MeanJCTS, o.WeightedJCTS, o.MeanWaitS = sum/n, weighted/weights, waits/n
-	}
-	slices.Sort(jcts)
-	o.P50S, o.P90S, o.P99S = sim.Percentile(jcts, .5), sim.Percentile(jcts, .9), sim.Percentile(jcts, .99)
+	o.MeanJCTS /= float64(o.Counted)
 	gpus := 0
 	for _, n := range ee.cluster.Nodes {
 		gpus += n

@@ -22,7 +22,7 @@ type search struct {
 
 	population []state
 	offspring  []state
-	spare      [][]cell // memory of states that were dropped
+	dropped    [][]cell // memory of states that were dropped
 	hashes     map[uint64]bool
 	order      []int
 
@@ -116,7 +116,7 @@ func (se *search) run(ctx context.Context, rng *rand.Rand, from [][]cell) (*stat
 
 func (se *search) begin() {
 	for _, st := range se.population {
-		se.spare = append(se.spare, st.cells)
+		se.dropped = append(se.dropped, st.cells)
 	}
 	se.population, se.offspring = se.population[:0], se.offspring[:0]
 	if n := len(se.nodes); len(se.used) != n {
@@ -136,7 +136,7 @@ func (se *search) add(to *[]state, cells []cell) {
 		hash ^= hash >> 29
 	}
 	if se.hashes[hash] {
-		se.spare = append(se.spare, cells)
+		se.dropped = append(se.dropped, cells)
 		return
 	}
 	se.hashes[hash] = true
@@ -147,9 +147,9 @@ func (se *search) add(to *[]state, cells []cell) {
 
 // buffer is memory for the cells of a state.
 func (se *search) buffer() []cell {
-	if n := len(se.spare); n > 0 {
-		b := se.spare[n-1]
-		se.spare = se.spare[:n-1]
+	if n := len(se.dropped); n > 0 {
+		b := se.dropped[n-1]
+		se.dropped = se.dropped[:n-1]
 		return b[:0]
 	}
 	return nil
@@ -227,7 +227,7 @@ func (se *search) mate(rng *rand.Rand, parents int) {
 			if len(se.offspring) < room {
 				se.add(&se.offspring, child)
 			} else {
-				se.spare = append(se.spare, child)
+				se.dropped = append(se.dropped, child)
 			}
 		}
 	}
@@ -325,7 +325,7 @@ func (se *search) survive(rng *rand.Rand, count int) {
 	for i := range pop {
 		if pop[i].rank != keptRank {
 			delete(se.hashes, pop[i].hash)
-			se.spare = append(se.spare, pop[i].cells)
+			se.dropped = append(se.dropped, pop[i].cells)
 		}
 	}
 	se.population = append(pop[:0], kept...)

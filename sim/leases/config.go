@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/hare-sched/hare/sim"
 	"math"
 	"slices"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // RunConfig tunes Run. The zero value is Gavel's setting.
@@ -137,11 +138,8 @@ func (lc *RunConfig) validate(jobs int) error {
 		return errors.New("sim: merging copies must not take a negative time, and with a restart less than a lease")
 	case !(lc.Fork.Efficiency >= 0 && lc.Fork.Efficiency <= 1):
 		return errors.New("sim: the efficiency of copies must be above 0 and at most 1; 0 means 1")
-	case lc.First < 0 || lc.Last >= jobs || lc.First > lc.Last:
-		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", lc.First,
-			lc.Last, jobs)
 	}
-	return nil
+	return sim.Window{First: lc.First, Last: lc.Last}.Check(jobs)
 }
 
 // maxLeaseSteps keeps steps exact in float64.
@@ -180,7 +178,7 @@ func checkLeases(c Cluster, jobs []Job) error {
 			}
 		}
 		if j.Rounds && j.Steps%int64(j.GPUs) != 0 {
-			return fmt.Errorf("sim: job %.60q: %d steps are no whole rounds of %d GPUs", j.ID, j.Steps, j.GPUs)
+			return fmt.Errorf("sim: job %.60q: %d steps are not whole rounds of %d GPUs", j.ID, j.Steps, j.GPUs)
 		}
 		fits := false
 		for k, r := range j.Rate {

@@ -3,8 +3,9 @@ package leases
 import (
 	"context"
 	"fmt"
-	"github.com/hare-sched/hare/sim"
 	"slices"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // noJob stands for no job in a slot.
@@ -213,7 +214,7 @@ func (le *leaseEngine) round(ctx context.Context) error {
 	return nil
 }
 
-// stalled returns the error that names a job that waits for ever.
+// stalled returns the error that names a job that waits forever.
 func (le *leaseEngine) stalled() error {
 	for i := range le.jobs {
 		if !le.jobs[i].over {

@@ -81,7 +81,7 @@ func TestLeasesTakeTurns(t *testing.T) {
 	nearly(t, "end of b", o.Jobs[1].EndS, 460)
 	nearly(t, "end of a", o.Jobs[0].EndS, 500)
 	nearly(t, "mean JCT", o.MeanJCTS, 480)
-	nearly(t, "mean wait", o.MeanWaitS, 180)
+	nearly(t, "mean wait", o.Metrics(one(1), jobs).MeanWaitS, 180)
 	nearly(t, "total", o.TotalS, 500)
 	nearly(t, "utilization", o.Utilization, 1)
 	if o.Rounds != 3 || o.Leases != 3 || o.Preemptions != 1 || o.Jobs[0].Preemptions != 1 {

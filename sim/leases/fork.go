@@ -2,9 +2,10 @@ package leases
 
 import (
 	"fmt"
-	"github.com/hare-sched/hare/sim"
 	"math"
 	"slices"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // Fork says how several copies of a job progress, in the way of HadarE (arXiv 2503.10918): the copies
@@ -33,7 +34,7 @@ type leaseCopy struct {
 }
 
 // SplitSteps divides a number of steps in proportion to rates, in whole units: the shares add up to steps, and
-// each is less than a unit from its proportion, but for the steps that are no whole unit, which go to the
+// each is less than a unit from its proportion, but for the steps that are not a whole unit, which go to the
 // first. Units left over go to the greatest fractions, of equal ones to the first. Rates must be above 0, and
 // the unit at least 1. It costs O(n log n).
 func SplitSteps(steps int64, rates []float64, unit int64) []int64 {
@@ -185,7 +186,7 @@ func (le *leaseEngine) expectedRates(job int32, h Hold) []float64 {
 	return rates
 }
 
-// cutCopy ends a copy at the time at which one of its GPUs leaves, if that is before its end, and says whether
+// cutCopy ends a copy at the time at which one of its GPUs leaves, if that is before its end, and reports whether
 // it did. Its parameters are gone then, and with them the steps of the lease, unless each step is kept.
 func (le *leaseEngine) cutCopy(spec *Job, c *leaseCopy, gpus []int32, restartS float64) bool {
 	atS := math.Inf(1)

@@ -68,7 +68,7 @@ func (gc *gavelCost) Shares(ctx context.Context, s *State, out *Shares) error {
 	return err
 }
 
-// deadlines adds a row a job that has one, and says whether none is due at once.
+// deadlines adds a row a job that has one, and reports whether none is due at once.
 func deadlines(b *programBuilder, s *State) bool {
 	n, ref := len(s.Types), reference(s)
 	for i := range s.Jobs {

@@ -52,15 +52,12 @@ func TestPoliciesSayWhatJobsLack(t *testing.T) {
 		"gavel:max_sum_throughput_normalized_by_cost_perf_SLOs": "",
 		"gavel:fifo": "",
 	} {
-		info, ok := Find(name)
-		if !ok {
-			t.Fatal(name)
-		}
+		info := named(t, name)
 		if got := info.Needs.Lacks(j); got != want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	info, _ := Find("gavel:max_sum_throughput_normalized_by_cost_perf_SLOs")
+	info := named(t, "gavel:max_sum_throughput_normalized_by_cost_perf_SLOs")
 	if got := info.Needs.Lacks(j[1:]); !strings.Contains(got, "column slo") {
 		t.Error(got)
 	}

@@ -136,7 +136,7 @@ func (wf *gavelWaterFill) weigh(s *State, jobs []filling) error {
 	return nil
 }
 
-// settle raises the levels by the result of a round, and says whether another round is due.
+// settle raises the levels by the result of a round, and reports whether another round is due.
 func settle(s *State, jobs []filling, raised float64, share []float64) bool {
 	left, fuller := 0, false
 	for i := range jobs {

@@ -59,16 +59,6 @@ var ErrTooLarge = errors.New("policy: too large")
 // All lists the policies of leases by name.
 func All() []Info { return append([]Info(nil), policies...) }
 
-// Find describes the named policy; false where there is none.
-func Find(name string) (Info, bool) {
-	for _, p := range policies {
-		if p.Name == name {
-			return p, true
-		}
-	}
-	return Info{}, false
-}
-
 var policies = []Info{
 	{"gavel:allox", Needs{Sizes: true, OneGPU: true}, "least sum of completion times, by matching; no preemption",
 		func(Config) any { return &gavelAlloX{} }},

@@ -1,20 +1,14 @@
 package leases
 
 import (
-	"slices"
-
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/sim"
 )
 
-// Outcome is the result of Run. Means are over the jobs of the window that
-// were not dropped, and 0 where there are none.
+// Outcome is the result of Run; Metrics has its figures of jobs.
 type Outcome struct {
 	Counted, Dropped int     // jobs of the window, and those of them that were dropped
-	MeanJCTS         float64 // mean of end − arrival
-	WeightedJCTS     float64 // weighted mean of end − arrival
-	P50S, P90S, P99S float64 // percentiles of end − arrival, by nearest rank
-	MeanWaitS        float64 // mean of first lease − arrival
+	MeanJCTS         float64 // mean of end − arrival over the jobs of the window that were not dropped; 0 without any
 	// TotalS is the time at which the run ended; without a window, the makespan.
 	TotalS float64
 	// Utilization is the mean over GPUs of the time in leases over TotalS. Idle time
@@ -59,8 +53,7 @@ func (le *leaseEngine) outcome() *Outcome {
 	if le.stats.chances > 0 {
 		o.Extended = float64(le.stats.extended) / float64(le.stats.chances)
 	}
-	var jcts []float64
-	var sum, weighted, weights, waits float64
+	sum, n := 0.0, 0.0
 	for i := range le.jobs[:le.arrived] {
 		j, spec := &le.jobs[i], &le.specs[i]
 		r := Record{spec.ID, spec.ArrivalS, j.startS, -1, j.stepsRun, j.preemptions, j.dropped}
@@ -73,19 +66,13 @@ func (le *leaseEngine) outcome() *Outcome {
 		case j.dropped:
 			o.Dropped++
 		default:
-			jct := j.latestS - spec.ArrivalS
-			jcts = append(jcts, jct)
-			sum += jct
-			weighted += spec.Weight * jct
-			weights += spec.Weight
-			waits += j.startS - spec.ArrivalS
+			sum += j.latestS - spec.ArrivalS
+			n++
 		}
 	}
-	if n := float64(len(jcts)); n > 0 {
-		o.MeanJCTS, o.WeightedJCTS, o.MeanWaitS = sum/n, weighted/weights, waits/n
+	if n > 0 {
+		o.MeanJCTS = sum / n
 	}
-	slices.Sort(jcts)
-	o.P50S, o.P90S, o.P99S = sim.Percentile(jcts, .5), sim.Percentile(jcts, .9), sim.Percentile(jcts, .99)
 	le.use(o)
 	return o
 }

@@ -35,17 +35,14 @@ func TestConfigure(t *testing.T) {
 		{"hadare", `{"one_node": 1}`, "/one_node", "true or false"},
 		{"gavel:fifo", `{}`, "", "has no parameters"},
 	} {
-		info, ok := Find(c.policy)
-		if !ok {
-			t.Fatal(c.policy)
-		}
+		info := named(t, c.policy)
 		_, err := info.Configure(Config{}, []byte(c.parameters))
 		var fault *hare.InvalidError
 		if !errors.As(err, &fault) || fault.Pointer != c.pointer || !strings.Contains(fault.Detail, c.want) {
 			t.Errorf("%s %s: %v", c.policy, c.parameters, err)
 		}
 	}
-	info, _ := Find("hadare")
+	info := named(t, "hadare")
 	got, err := info.Configure(Config{Seed: 7}, []byte(`{"utility": "speed", "eta": 2, "beam": 8, "exchanges": 0,
 		"by_arrival": true, "one_type": true, "one_node": true, "strict": true, "copies": 3, "merge_share": 0.25,
 		"efficiency": 0.5}`))
@@ -89,4 +86,16 @@ func TestShownDefaults(t *testing.T) {
 			t.Errorf("%s with %s: %+v", p.Name, text, got)
 		}
 	}
+}
+
+// named is the policy of a name.
+func named(t *testing.T, name string) Info {
+	t.Helper()
+	for _, p := range All() {
+		if p.Name == name {
+			return p
+		}
+	}
+	t.Fatal(name)
+	return Info{}
 }

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/hare-sched/hare/sim"
 	"slices"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // pick is a unit that may be chosen for a type, with its place in the order of choice.
@@ -146,7 +147,7 @@ func (le *leaseEngine) checkShares() error {
 	for _, p := range le.out.Pairs {
 		if !le.traits.Pairs || p.A < 0 || p.B <= p.A || p.B >= len(le.state.Jobs) || len(p.Share) != n ||
 			le.state.Jobs[p.A].GPUs != le.state.Jobs[p.B].GPUs {
-			return refuse("of any type", "jobs %d and %d are no pair that can share GPUs", p.A, p.B)
+			return refuse("of any type", "jobs %d and %d are not a pair that can share GPUs", p.A, p.B)
 		}
 		if err := row(le.state.Jobs[p.A].ID, le.state.Jobs[p.A].GPUs, p.Share); err != nil {
 			return err

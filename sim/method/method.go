@@ -46,7 +46,7 @@ func byPolicy(info registry.Info) func(context.Context, *hare.Instance, solver.M
 		out, err := sim.Run(ctx, inst, p, sim.Config{Name: info.Name})
 		switch {
 		case errors.Is(err, sim.ErrStalled):
-			return nil, fmt.Errorf("%w: jobs wait for ever", solver.ErrNoPlan)
+			return nil, fmt.Errorf("%w: jobs wait forever", solver.ErrNoPlan)
 		case err != nil:
 			return nil, err
 		case out.Schedule == nil:

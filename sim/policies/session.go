@@ -12,7 +12,7 @@ import (
 )
 
 // SessionNames lists the policies that can run in a session, sorted: those that place
-// tasks. What they are told in simulations and not in sessions, they estimate; see
+// tasks. What they know in simulations and not in sessions, they estimate; see
 // policies.Info.KnowsInSession.
 func SessionNames() []string {
 	var names []string
@@ -34,7 +34,7 @@ type SessionInfo struct {
 	// Sizes is what the policy goes by in sessions: estimates, or nothing, which means
 	// that it needs to know no sizes. Nobody knows sizes exactly in a session.
 	Sizes policies.Knowledge `json:"sizes" swaggertype:"string" enums:"nothing,estimates,distribution,sizes,future"`
-	// SimulatedSizes is what the policy is told in simulations that tell exact sizes.
+	// SimulatedSizes is what the policy knows in simulations that give exact sizes.
 	SimulatedSizes policies.Knowledge `json:"simulated_sizes" swaggertype:"string" enums:"nothing,estimates,distribution,sizes,future"`
 	// Hints reports whether the policy goes by estimate_s and class of the jobs.
 	Hints bool `json:"hints"`

@@ -16,7 +16,7 @@ import (
 // SimulationParameters checks parameters of the named policy for simulations, and returns those
 // with which the policy is made (policies.Config.Parameters, Info.Configure). Simulations take the parameters that
 // sessions take, but for aside, which the simulator decides: aside says whether it makes plans
-// late. estimates says whether policies of tasks are told no sizes. What a cluster must have for the parameters, such
+// late. estimates says whether policies of tasks are given no sizes. What a cluster must have for the parameters, such
 // as bandwidths, is refused when the policy is made. Errors are *hare.InvalidError with pointers into the parameters.
 func SimulationParameters(name string, parameters []byte, estimates, aside bool) (json.RawMessage, error) {
 	refuse := func(pointer, format string, a ...any) (json.RawMessage, error) {
@@ -57,7 +57,7 @@ func SimulationParameters(name string, parameters []byte, estimates, aside bool)
 	return parameters, nil
 }
 
-// SimulationParameterList lists the parameters that the policy takes in simulations. Policies of tasks that are told
+// SimulationParameterList lists the parameters that the policy takes in simulations. Policies of tasks that are given
 // sizes take theirs only where they go by estimates.
 func (info Info) SimulationParameterList() []policies.Parameter {
 	switch info.Engine {

@@ -101,7 +101,7 @@ func decode[T any](value []byte) (v T, ok bool) {
 }
 
 // Read sets what the JSON object given has. The error is *hare.InvalidError, with a pointer into the object: for
-// text that is no object, a name that is not known or comes twice, and a value that a setting does not take.
+// text that is not an object, a name that is not known or comes twice, and a value that a setting does not take.
 func Read[C any](policy string, known []Setting[C], c *C, given []byte) error {
 	refuse := func(pointer jsontext.Pointer, code, format string, a ...any) error {
 		return &hare.InvalidError{Pointer: string(pointer), Code: code, Detail: fmt.Sprintf(format, a...)}

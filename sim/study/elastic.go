@@ -14,12 +14,6 @@ import (
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
-// elasticInput is the input of elastic policies, which change the widths of jobs.
-type elasticInput struct {
-	cluster elastic.Cluster
-	jobs    []elastic.Job
-}
-
 // The nodes that are made from counts of GPUs, as in Pollux's testbed, and the GPU
 // type of its tables.
 const (

@@ -83,7 +83,7 @@ func TestSimulateElasticRefusals(t *testing.T) {
 		"faults":   {func(r *simulatedoc.Request) { r.Stragglers = true }, "with that stragglers are not simulated"},
 		"window":   {func(r *simulatedoc.Request) { r.Last = 160 }, "the trace has 160 jobs"},
 		"narrow": {func(r *simulatedoc.Request) { r.GPUs = []hare.TypeCount{{Type: "T4", Count: 4}} },
-			"jobs wait for ever"},
+			"jobs wait forever"},
 		"table": {func(r *simulatedoc.Request) {
 			r.Trace.Table = []byte(
 				"application,placement,num_nodes,num_replicas,local_batch,step_time_s,sync_time_s\nbert,1,1,1,12,1,0.1\n")

@@ -1,19 +1,20 @@
 package study
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/leases"
-	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/trace"
+
+	"github.com/hare-sched/hare/sim/elastic"
+	registry "github.com/hare-sched/hare/sim/policies"
+	"github.com/hare-sched/hare/sim/sharing"
+	"github.com/hare-sched/hare/sim/sharing/antman"
 )
 
 // leaseInput is the input of policies that lease GPUs.
@@ -33,137 +34,6 @@ type jobsInput struct {
 	elastic *elasticInput
 	shared  *sharedInput
 	notes   []string
-}
-
-// invalidAt returns one fault of a request.
-func invalidAt(pointer, code, format string, a ...any) error {
-	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)}
-}
-
-// micros is a time as a Duration.
-func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
-
-// input reads or generates the jobs of a repeat.
-func (rq *request) input(infos []registry.Info, repeat int) (*jobsInput, error) {
-	shared := slices.IndexFunc(infos, func(p registry.Info) bool { return p.Engine == registry.Shared })
-	tasks := shared >= 0 || slices.ContainsFunc(infos, func(p registry.Info) bool { return p.Engine == registry.Task })
-	leases := slices.ContainsFunc(infos, func(p registry.Info) bool { return p.Engine == registry.Lease })
-	in := &jobsInput{}
-	var err error
-	if i := slices.IndexFunc(infos, func(p registry.Info) bool { return p.Engine == registry.Elastic }); i >= 0 {
-		if err := rq.readElastic(in, infos[i], tasks || leases); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case !tasks && !leases:
-	case rq.Trace != nil:
-		err = rq.readTrace(in, tasks, leases)
-	default:
-		inst := rq.Instance
-		if rq.Generate != nil {
-			g := rq.Generate
-			cfg := trace.GenerateConfig{Jobs: int(g.Jobs), GPUs: rq.GPUs, Arrivals: g.Arrivals, Sync: g.Sync,
-				Seed: uint64(rq.Seed) + uint64(repeat), GrainUs: g.GrainUs}
-			if inst, err = trace.Generate(cfg); err != nil {
-				return nil, invalidAt("/generate", "invalid", "%v", err)
-			}
-		}
-		if inst, err = rq.onCluster(inst); err == nil {
-			if in.tasks = inst; rq.MergeUs > 0 && tasks {
-				in.merged = sim.Merge(inst, rq.MergeUs)
-				in.notes = append(in.notes,
-					fmt.Sprintf("tasks: rounds of gangs are merged up to %v on their fastest type, all "+
-						"of rigid jobs; policies stop gangs between merged rounds alone", micros(rq.MergeUs)))
-			}
-			if leases {
-				err = in.lease(inst, seconds(rq.workUs()))
-			}
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := rq.checkInput(in, infos); err != nil || shared < 0 {
-		return in, err
-	}
-	return in, rq.readShared(in, infos[shared])
-}
-
-// checkInput finds faults of the jobs that the request's policies cannot use.
-func (rq *request) checkInput(in *jobsInput, infos []registry.Info) error {
-	n := in.jobs()
-	if in.tasks != nil {
-		if err := checkFits(in.tasks); err != nil {
-			return err
-		}
-	}
-	if n == 0 {
-		return invalidAt("", "no_jobs", "there are no jobs to simulate")
-	}
-	if int(rq.Last) >= n {
-		return invalidAt("/jobs", "out_of_range",
-			"jobs %d to %d are asked for: the trace has %s, numbered from 0",
-			rq.First, rq.Last, words.Count(n, "job"))
-	}
-	for _, p := range infos {
-		at := fmt.Sprintf("/policies/%d", slices.Index(rq.Policies, p.Name))
-		if p.Needs.PairRates && (in.leases.rated == nil || !in.leases.rated.HasPairs()) {
-			return invalidAt(at, "no_pair_rates",
-				"%s needs the rates of jobs that share GPUs: give a trace in Gavel's terms, and leave the table "+
-					"out or give one with other_job_type and other_steps_per_second", p.Name)
-		}
-		if in.leases != nil {
-			if lack := p.Needs.Lacks(in.leases.jobs); lack != "" {
-				return invalidAt(at, "lacking", "%s needs %s", p.Name, lack)
-			}
-		}
-		if p.Needs.Prices {
-			if err := leases.CheckPrices(in.leases.cluster.Types, rq.priceByType()); err != nil {
-				if rq.Prices != nil {
-					at = "/prices"
-				}
-				return invalidAt(at, "no_price", "%s: %v", p.Name, err)
-			}
-		}
-		if p.Needs.OneGPU {
-			for _, j := range in.leases.jobs {
-				if j.GPUs > 1 {
-					return invalidAt(at, "wide_job", "%s places jobs of one GPU, and job %.60q of the trace needs %d",
-						p.Name, j.ID,
-						j.GPUs)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// onCluster returns the instance with the request's GPUs in place of its own, where
-// the request names GPUs.
-func (rq *request) onCluster(inst *hare.Instance) (*hare.Instance, error) {
-	if rq.Cluster == nil && (rq.GPUs == nil || rq.Generate != nil) {
-		return inst, nil
-	}
-	moved := *inst
-	if rq.Cluster != nil {
-		moved.Cluster = *rq.Cluster
-	} else {
-		moved.Cluster = nodesOf(rq.GPUs)
-	}
-	if err := moved.ValidateLong(); err != nil {
-		return nil, err
-	}
-	return &moved, nil
-}
-
-// nodesOf returns a cluster with one node for each type.
-func nodesOf(gpus []hare.TypeCount) hare.Cluster {
-	var c hare.Cluster
-	for _, g := range gpus {
-		c.Nodes = append(c.Nodes, hare.Node{Name: strings.ToLower(g.Type), GPUs: []hare.TypeCount{g}})
-	}
-	return c
 }
 
 // checkFits refuses jobs that need more GPUs at once than the cluster has of the
@@ -204,14 +74,6 @@ func typeNames(j *hare.Job) string {
 	return strings.Join(names, ", ")
 }
 
-// counts returns the request's GPUs by type, or nil where the request names none.
-func (rq *request) counts() ([]hare.TypeCount, error) {
-	if rq.Cluster == nil {
-		return rq.GPUs, nil
-	}
-	return clusterCounts(rq.Cluster)
-}
-
 // clusterCounts counts the GPUs of a cluster by type. All GPUs must always be in
 // service.
 func clusterCounts(c *hare.Cluster) ([]hare.TypeCount, error) {
@@ -236,198 +98,80 @@ func clusterCounts(c *hare.Cluster) ([]hare.TypeCount, error) {
 	return counts, nil
 }
 
-// readTrace reads the trace into the form of each engine that is needed.
-func (rq *request) readTrace(in *jobsInput, tasks, leases bool) error {
-	t := (*jobsTrace)(rq.Trace)
-	format, err := t.format()
-	if err != nil {
-		return err
+func (in *jobsInput) jobs() int {
+	switch {
+	case in.tasks != nil:
+		return len(in.tasks.Jobs)
+	case in.leases != nil:
+		return len(in.leases.jobs)
 	}
-	if t.Table == nil && format == "philly" && t.TableName != "" {
-		return invalidAt("/trace/table", "no_table", "a philly trace has no table")
-	}
-	rates := format == "gavel" || format == "shockwave"
-	if leases && rates {
-		if err := rq.readRated(in, format); err != nil {
-			return err
-		}
-		if !tasks {
-			return nil
-		}
-	}
-	inst, err := rq.importTrace(in, format, t.Sync, micros(t.QuantumUs))
-	if err != nil {
-		return err
-	}
-	quantum := micros(t.QuantumUs)
-	if n := tasksOf(inst, hare.MaxExact); tasks && quantum == 0 && t.Sync != "rigid" && n > defaultTasks {
-		quantum = time.Duration(1+(n-1)/defaultTasks) * time.Minute
-		in.notes = nil
-		if inst, err = rq.importTrace(in, format, t.Sync, quantum); err != nil {
-			return err
-		}
-		in.notes = append(in.notes, fmt.Sprintf(
-			"tasks: rounds of %s, as rounds of a minute come to %d tasks; a quantum "+
-				"chooses", quantum, n))
-	}
-	if tasks {
-		in.tasks = inst
-	}
-	if leases && !rates {
-		if t.Sync == "rigid" || quantum != micros(t.QuantumUs) { // leases need gangs whose rounds fit into a lease
-			if inst, err = rq.importTrace(&jobsInput{}, format, "gang", micros(t.QuantumUs)); err != nil {
-				return err
-			}
-		}
-		return in.lease(inst, seconds(rq.workUs()))
-	}
-	return nil
+	return len(in.elastic.jobs)
 }
 
-// defaultTasks is the number of tasks from which on the rounds of a trace are made
-// longer than a minute, where the request does not set their length.
-const defaultTasks = 10_000_000
-
-// format returns the format that the request names, or the format that the columns
-// of the text show.
-func (t *jobsTrace) format() (string, error) {
-	if t.Format != "" {
-		return t.Format, nil
+// played returns the instance that the task engine simulates; nil where no policy
+// is one of tasks.
+func (in *jobsInput) played(r *request) *hare.Instance {
+	tasks := slices.ContainsFunc(r.Policies, func(name string) bool {
+		p, err := registry.Find(name)
+		return err == nil && p.Engine == registry.Task
+	})
+	switch {
+	case !tasks:
+		return nil
+	case in.merged != nil:
+		return in.merged.Inst
 	}
-	src, err := t.source()
-	if err != nil {
-		return "", err
-	}
-	format, err := trace.DetectFormat(src)
-	if err != nil {
-		return "", invalidAt("/trace/text", "unknown_format", "%v", err)
-	}
-	return format, nil
+	return in.tasks
 }
 
-// source returns the text of the trace: the request's, or the shipped trace that the
-// request names.
-func (t *jobsTrace) source() (trace.Source, error) {
-	if t.Text != nil {
-		return trace.Source{Name: cmp.Or(t.Name, "trace"), R: bytes.NewReader(t.Text)}, nil
-	}
-	src, err := trace.Shipped(t.Name)
-	if err != nil {
-		return src, invalidAt("/trace/name", "unknown_trace", "%v", err)
-	}
-	return src, nil
-}
-
-// table returns the request's table, or the shipped table that the request names.
-// shipped is the name of the default.
-func (t *jobsTrace) table(shipped string) (trace.Source, error) {
-	if t.Table != nil {
-		return trace.Source{Name: cmp.Or(t.TableName, "table"), R: bytes.NewReader(t.Table)}, nil
-	}
-	if t.TableName != "" {
-		shipped = t.TableName
-	}
-	if shipped == "" {
-		return trace.Source{}, nil
-	}
-	src, err := trace.Shipped(shipped)
-	if err != nil {
-		return src, invalidAt("/trace/table", "unknown_table", "%v", err)
-	}
-	return src, nil
-}
-
-// defaultRated holds the default cluster of each format with step rates, as in
-// package trace.
-var defaultRated = map[string][]hare.TypeCount{
-	"gavel":     {{Type: "V100", Count: 36}, {Type: "P100", Count: 36}, {Type: "K80", Count: 36}},
-	"shockwave": {{Type: "V100", Count: 12}, {Type: "P100", Count: 12}, {Type: "K80", Count: 12}},
-}
-
-// readRated reads a trace with step rates for leases, without merging steps into
-// rounds.
-func (rq *request) readRated(in *jobsInput, format string) error {
-	text, err := (*jobsTrace)(rq.Trace).source()
-	if err != nil {
-		return err
-	}
-	table, err := (*jobsTrace)(rq.Trace).table("gavel_throughputs_colocated.csv")
-	if err != nil {
-		return err
-	}
-	gpus, err := rq.counts()
-	if err != nil {
-		return err
-	}
-	if gpus == nil {
-		gpus = defaultRated[format]
-	}
-	rated, err := trace.ReadRated(text, table, gpus)
-	if err != nil {
-		return invalidAt("/trace/text", "bad_trace", "%v", err)
-	}
-	in.leases = &leaseInput{cluster: leases.Cluster{Types: rated.Types, GPUs: rated.GPUs}, rated: rated,
-		nodes: rq.Cluster}
-	if rq.Cluster == nil {
-		nodes := nodesOf(gpus)
-		in.leases.nodes = &nodes
-	}
-	for _, j := range rated.Jobs {
-		in.leases.jobs = append(in.leases.jobs,
-			leases.Job{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs,
-				Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*leases.Entity)(j.Entity)})
-	}
-	return nil
-}
-
-// importTrace converts the trace to an instance on the request's cluster.
-func (rq *request) importTrace(in *jobsInput, format, sync string, quantum time.Duration) (*hare.Instance, error) {
-	t := (*jobsTrace)(rq.Trace)
-	text, err := t.source()
-	if err != nil {
-		return nil, err
-	}
-	if sync == "" {
-		sync = "gang"
-	}
-	cfg := trace.ImportConfig{Trace: text,
-		Config: trace.Config{GPUs: rq.GPUs, Sync: sync, Quantum: quantum, Long: true}}
-	if rq.Cluster != nil {
-		always := *rq.Cluster // the cluster with all GPUs always in service
-		always.Nodes = slices.Clone(always.Nodes)
-		for i := range always.Nodes {
-			always.Nodes[i].Windows, always.Nodes[i].Busy = nil, nil
+// gpus counts the GPUs of the cluster.
+func (in *jobsInput) gpus() int {
+	n := 0
+	if in.tasks == nil && in.leases == nil {
+		for _, k := range in.elastic.cluster.Nodes {
+			n += k
 		}
-		if cfg.GPUs, err = clusterCounts(&always); err != nil {
-			return nil, err
+		return n
+	}
+	if in.tasks == nil {
+		for _, k := range in.leases.cluster.GPUs {
+			n += k
+		}
+		return n
+	}
+	for _, node := range in.tasks.Cluster.Nodes {
+		for _, g := range node.GPUs {
+			n += g.Count
 		}
 	}
-	if t.Table != nil || t.TableName != "" {
-		if cfg.Table, err = t.table(""); err != nil {
-			return nil, err
-		}
-	}
-	inst, rep, err := trace.Import(format, cfg)
-	if err != nil {
-		return nil, invalidAt("/trace/text", "bad_trace", "%v", err)
-	}
-	in.notes = append(in.notes, importNotes(rep)...)
-	if rq.Cluster != nil {
-		inst.Cluster = *rq.Cluster
-	}
-	return inst, nil
+	return n
 }
 
-// importNotes are what a reader left out or added.
-func importNotes(rep *trace.Report) []string {
-	var notes []string
-	for _, s := range rep.Skipped {
-		notes = append(notes, fmt.Sprintf("%d rows give no job (%s; the first is %s)", s.Rows, s.Reason, s.First))
+// tasksOf returns the sum of rounds · tasks over all jobs, but at most most + 1.
+func tasksOf(inst *hare.Instance, most int64) int64 {
+	n := int64(0)
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		if j.Rounds > (most-n)/max(1, j.Tasks) {
+			return most + 1
+		}
+		n += j.Rounds * j.Tasks
 	}
-	if rep.RoundsRoundedUp > 0 {
-		notes = append(notes, fmt.Sprintf("tasks: steps are merged into rounds, of which the last of %d jobs counts "+
-			"whole: %.3f %% more steps in all, at most %.1f %% more of a job",
-			rep.RoundsRoundedUp, 100*float64(rep.ExtraSteps)/float64(max(1, rep.Steps)), 100*rep.MaxOvercount))
-	}
-	return notes
+	return n
+}
+
+// elasticInput is the input of elastic policies, which change the widths of jobs.
+type elasticInput struct {
+	cluster elastic.Cluster
+	jobs    []elastic.Job
+}
+
+// sharedInput is the input of policies that let jobs share GPUs.
+type sharedInput struct {
+	counts  []hare.TypeCount
+	memory  []float64     // GiB of a GPU by type; 0 where the cluster does not say
+	nodes   []antman.Node // without memory
+	jobs    []antman.Job  // what is drawn is missing
+	kinds   []sharing.Kind
+	weights []float64
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hare-sched/hare"
-	registry "github.com/hare-sched/hare/sim/policies"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
@@ -88,56 +86,4 @@ func (l *Limits) checkInput(r *request, in *jobsInput) error {
 			"together are allowed here", nodes, gpus, l.Faults)
 	}
 	return nil
-}
-
-// played returns the instance that the task engine simulates; nil where no policy
-// is one of tasks.
-func (in *jobsInput) played(r *request) *hare.Instance {
-	tasks := slices.ContainsFunc(r.Policies, func(name string) bool {
-		p, err := registry.Find(name)
-		return err == nil && p.Engine == registry.Task
-	})
-	switch {
-	case !tasks:
-		return nil
-	case in.merged != nil:
-		return in.merged.Inst
-	}
-	return in.tasks
-}
-
-// gpus counts the GPUs of the cluster.
-func (in *jobsInput) gpus() int {
-	n := 0
-	if in.tasks == nil && in.leases == nil {
-		for _, k := range in.elastic.cluster.Nodes {
-			n += k
-		}
-		return n
-	}
-	if in.tasks == nil {
-		for _, k := range in.leases.cluster.GPUs {
-			n += k
-		}
-		return n
-	}
-	for _, node := range in.tasks.Cluster.Nodes {
-		for _, g := range node.GPUs {
-			n += g.Count
-		}
-	}
-	return n
-}
-
-// tasksOf returns the sum of rounds · tasks over all jobs, but at most most + 1.
-func tasksOf(inst *hare.Instance, most int64) int64 {
-	n := int64(0)
-	for i := range inst.Jobs {
-		j := &inst.Jobs[i]
-		if j.Rounds > (most-n)/max(1, j.Tasks) {
-			return most + 1
-		}
-		n += j.Rounds * j.Tasks
-	}
-	return n
 }

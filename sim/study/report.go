@@ -82,3 +82,8 @@ func cdfOf(jcts []float64) *simulatedoc.CDF {
 	}
 	return c
 }
+
+// NewReport returns the empty report on a request.
+func NewReport(req *simulatedoc.Request) *Report {
+	return &Report{Runs: make([]Run, 0, CountRuns(req)), Summary: simulatedoc.Summary{Labels: req.Labels}}
+}

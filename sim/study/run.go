@@ -9,21 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/leases"
 	registry "github.com/hare-sched/hare/sim/policies"
-	"github.com/hare-sched/hare/verify"
-	"github.com/hare-sched/hare/wire"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
-
-// BuiltInLP is the name of the LP engine that is used where HiGHS does not run.
-const BuiltInLP = "built-in simplex"
 
 // Simulate simulates the jobs of req under each of its policies, Repeat times. Runs
 // are independent, so Parallel changes nothing but the time that Simulate takes.
@@ -78,52 +70,6 @@ func Simulate(ctx context.Context, doc *simulatedoc.Request, cfg Config) (*Repor
 		return nil, err
 	}
 	return rep, nil
-}
-
-// series is the state of one call of Simulate. Run i simulates policy i / repeats in
-// repeat i mod repeats.
-type series struct {
-	req    *request
-	cfg    Config
-	infos  []registry.Info
-	inputs []onceInput // by repeat; all repeats use the first where nothing is random
-	runs   []simulatedRun
-
-	mu    sync.Mutex // guards the fields below
-	state simulatedoc.Progress
-}
-
-type onceInput struct {
-	once sync.Once
-	in   *jobsInput
-	err  error
-}
-
-// simulatedRun is the outcome of a run, and how many of its jobs and events the
-// progress includes.
-type simulatedRun struct {
-	run          Run
-	err          error
-	jobs, events int64
-}
-
-func (in *jobsInput) jobs() int {
-	switch {
-	case in.tasks != nil:
-		return len(in.tasks.Jobs)
-	case in.leases != nil:
-		return len(in.leases.jobs)
-	}
-	return len(in.elastic.jobs)
-}
-
-func (s *series) input(repeat int) (*jobsInput, error) {
-	if s.req.Generate == nil {
-		repeat = 0
-	}
-	o := &s.inputs[repeat]
-	o.once.Do(func() { o.in, o.err = s.req.input(s.infos, repeat) })
-	return o.in, o.err
 }
 
 // runAll starts all runs in the order of the report, as workers are free. After the
@@ -244,154 +190,6 @@ func (s *series) runError(r *simulatedRun, err error) error {
 	return &RunError{Policy: r.run.Policy, Seed: r.run.Seed, Code: code, Err: err}
 }
 
-// progress adds the new jobs and events of run r to the progress and reports it.
-func (s *series) progress(r *simulatedRun, nowS float64, jobs, events int64, done bool) {
-	if s.cfg.Progress == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := &s.state
-	p.Policy, p.Seed, p.NowS = r.run.Policy, r.run.Seed, nowS
-	p.JobsDone += jobs - r.jobs
-	p.Events += events - r.events
-	r.jobs, r.events = jobs, events
-	if done {
-		p.RunsDone++
-	}
-	s.cfg.Progress(*p)
-}
-
-// progressEvents is the number of events after which a run of a task policy reports
-// its progress.
-const progressEvents = 1 << 16
-
-// playTasks runs a task policy, and verifies the recorded schedule.
-func (s *series) playTasks(ctx context.Context, r *simulatedRun, info registry.Info,
-	in *jobsInput) (*sim.Metrics, error) {
-	inst, run := in.tasks, sim.Run
-	if in.merged != nil {
-		inst, run = in.merged.Inst, func(ctx context.Context, _ *hare.Instance, p online.Policy,
-			cfg sim.Config) (*sim.Outcome, error) {
-			return in.merged.Run(ctx, p, cfg)
-		}
-	}
-	parameters, err := s.req.parametersOf(info.Name)
-	if err != nil {
-		return nil, err
-	}
-	p, err := info.NewTask(ctx, inst, policies.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed),
-		Rolling:    policies.RollingConfig{Aside: s.req.PlanLatencyUs > 0},
-		Parameters: parameters, Estimates: s.req.estimates()})
-	var fault *hare.InvalidError
-	if parameters != nil && errors.As(err, &fault) {
-		return nil, invalidAt(string(jsontext.Pointer("/parameters").AppendToken(info.Name))+fault.Pointer, fault.Code, "%s",
-			fault.Detail)
-	}
-	if err != nil {
-		return nil, err
-	}
-	simCfg := sim.Config{Name: info.Name, Window: sim.Window{First: int(s.req.First), Last: int(s.req.Last)}}
-	if err := s.req.disturbTasks(&simCfg, r.run.Seed); err != nil {
-		return nil, err
-	}
-	if s.cfg.Progress != nil {
-		ended := int64(0)
-		simCfg.Log = func(rec wire.Record) error {
-			if rec.Event.Type == hare.EventJobEnded {
-				ended++
-			}
-			if rec.Event.Seq%progressEvents == 0 {
-				s.progress(r, float64(rec.Event.AtUs)/1e6, ended, rec.Event.Seq, false)
-			}
-			return nil
-		}
-	}
-	out, err := run(ctx, inst, p, simCfg)
-	if err != nil {
-		return nil, err
-	}
-	r.run.Events, r.run.Tasks = out.Events, out.Tasks
-	if !s.req.Stragglers {
-		if err := s.verify(r, in.tasks, out); err != nil {
-			return nil, err
-		}
-	}
-	return out.Metrics(in.tasks), nil
-}
-
-// verify passes the schedule of a run to the verifier.
-func (s *series) verify(r *simulatedRun, inst *hare.Instance, out *sim.Outcome) error {
-	res, err := out.Result(inst, nil)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errMoved, err)
-	}
-	if rep := verify.Check(inst, res); !rep.OK {
-		return fmt.Errorf("%w: %s", errRefused, rep)
-	}
-	r.run.Verified = true
-	if s.cfg.Record {
-		res.Version, res.Seed = s.cfg.Solver.Version, int64(r.run.Seed)
-		r.run.Result, r.run.Instance = res, inst
-	}
-	return nil
-}
-
-// errMoved says that a run left the model: a rigid job moved to other GPUs, which a
-// schedule cannot express and the verifier cannot check.
-var errMoved = errors.New("study: the run is not in the model")
-
-// playLeases runs a policy that leases GPUs.
-func (s *series) playLeases(ctx context.Context, r *simulatedRun, info registry.Info,
-	in *leaseInput) (*sim.Metrics, error) {
-	cfg := leases.RunConfig{LeaseS: seconds(s.req.leaseUs()), ResetS: seconds(s.req.resetUs()),
-		RestartS: seconds(s.req.restartUs()), Seed: r.run.Seed, First: int(s.req.First), Last: int(s.req.Last)}
-	if cfg.ResetS == 0 {
-		cfg.ResetS = -1
-	}
-	if err := s.req.disturbLeases(&cfg, in.nodes); err != nil {
-		return nil, err
-	}
-	if info.Needs.PairRates {
-		cfg.PairRates = func(a, b *leases.Job, k int) (float64, float64) {
-			return in.rated.PairRates(a.Kind, b.Kind, a.GPUs, k)
-		}
-	}
-	if s.cfg.Progress != nil {
-		cfg.Progress = func(p sim.LeaseProgress) {
-			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)
-		}
-	}
-	with := leases.Config{Seed: r.run.Seed, Prices: s.req.priceByType()}
-	parameters, err := s.req.parametersOf(info.Name)
-	if err != nil {
-		return nil, err
-	}
-	if parameters != nil {
-		if with, err = info.Configure(with, parameters); err != nil {
-			return nil, err
-		}
-		cfg.Fork = leases.Fork{MergeS: with.HadarE.MergeShare * cfg.LeaseS, Efficiency: with.HadarE.Efficiency}
-	}
-	lp := registry.Programs{Primary: s.cfg.Solver.LP}
-	if info.Needs.LP {
-		r.run.LP = BuiltInLP
-		if lp.Primary != nil {
-			with.Solver = &lp
-			r.run.LP = "HiGHS " + s.cfg.Solver.EngineVersion
-		}
-	}
-	out, err := leases.Run(ctx, info.Name, in.cluster, in.jobs, info.New(with), cfg)
-	if err != nil {
-		return nil, err
-	}
-	if lp.Fallbacks > 0 {
-		r.run.LP = BuiltInLP
-	}
-	r.run.Rounds, r.run.Leases = out.Rounds, out.Leases
-	return out.Metrics(in.cluster, in.jobs), nil
-}
-
 // fill copies the figures of m to r.
 func (run *Run) fill(m *sim.Metrics) {
 	run.Jobs, run.Dropped = int64(m.Jobs), int64(m.Dropped)
@@ -411,7 +209,7 @@ func (run *Run) fill(m *sim.Metrics) {
 }
 
 // RunError says that a run failed: its policy made an infeasible decision, or left
-// jobs waiting for ever. The figures of the run are not kept.
+// jobs waiting forever. The figures of the run are not kept.
 type RunError struct {
 	Policy string
 	Seed   uint64
@@ -431,5 +229,11 @@ func (e *RunError) Unwrap() error { return e.Err }
 
 const codeInfeasibleDecision = "infeasible_decision"
 
-// errRefused says that the verifier does not accept the schedule of a task policy.
-var errRefused = errors.New("study: the recorded run does not pass the verifier")
+func (s *series) input(repeat int) (*jobsInput, error) {
+	if s.req.Generate == nil {
+		repeat = 0
+	}
+	o := &s.inputs[repeat]
+	o.once.Do(func() { o.in, o.err = s.req.input(s.infos, repeat) })
+	return o.in, o.err
+}

@@ -14,16 +14,6 @@ import (
 	"github.com/hare-sched/hare/sim/sharing/antman"
 )
 
-// sharedInput is the input of policies that let jobs share GPUs.
-type sharedInput struct {
-	counts  []hare.TypeCount
-	memory  []float64     // GiB of a GPU by type; 0 where the cluster does not say
-	nodes   []antman.Node // without memory
-	jobs    []antman.Job  // what is drawn is missing
-	kinds   []sharing.Kind
-	weights []float64
-}
-
 // antmanLabel is the label of a job's class that says whether the job is guaranteed or opportunistic.
 const antmanLabel = "antman"
 

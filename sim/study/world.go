@@ -104,7 +104,7 @@ func (rq *request) disturbLeases(cfg *leases.RunConfig, cluster *hare.Cluster) e
 }
 
 // worldNote says where the verifier cannot check runs: stragglers make tasks take
-// other times than those of their profiles, so that a run is no schedule of the
+// other times than those of their profiles, so that a run is not a schedule of the
 // instance.
 func (rq *request) worldNote() []string {
 	if rq.Stragglers {

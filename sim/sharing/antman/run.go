@@ -351,7 +351,7 @@ func (r *run) control() {
 	}
 }
 
-var errStalled = errors.New("antman: jobs wait for ever: no job that runs makes progress")
+var errStalled = errors.New("antman: jobs wait forever: no job that runs makes progress")
 
 // advance sets the rates and goes on to the next event.
 func (r *run) advance() error {

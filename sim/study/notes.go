@@ -6,8 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"maps"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/words"
+	"github.com/hare-sched/hare/online/policies"
+
+	registry "github.com/hare-sched/hare/sim/policies"
 )
 
 // jobsText says where the jobs of a request come from.
@@ -81,4 +86,41 @@ func (in *jobsInput) speedNote() []string {
 		return nil
 	}
 	return []string{"all GPU types count as equally fast: every job takes the same time on each type that it may use"}
+}
+
+// parametersNote says with which parameters policies were made.
+func (rq *request) parametersNote() []string {
+	var notes []string
+	for _, name := range slices.Sorted(maps.Keys(rq.Parameters)) {
+		notes = append(notes, fmt.Sprintf("parameters: %s has %s", name, rq.Parameters[name]))
+	}
+	return notes
+}
+
+// sizesNote says which policies know sizes although the others go by estimates, and how
+// many jobs carry what policies may go by.
+func (rq *request) sizesNote(in *jobsInput, infos []registry.Info) []string {
+	if !rq.estimates() {
+		return nil
+	}
+	var notes, told []string
+	for _, info := range infos {
+		if info.Engine != registry.Task && info.Knows == policies.Sizes {
+			told = append(told, info.Name)
+		}
+	}
+	if told != nil {
+		notes = append(notes, "sizes: only policies of tasks go by estimates; "+strings.Join(told, ", ")+" knows sizes")
+	}
+	if in.tasks == nil {
+		return notes
+	}
+	hinted := 0
+	for i := range in.tasks.Jobs {
+		if in.tasks.Jobs[i].Hints != nil {
+			hinted++
+		}
+	}
+	return append(notes, fmt.Sprintf("sizes: %d of %d jobs carry estimate_s or class, and policies of tasks learn from "+
+		"the jobs that end", hinted, len(in.tasks.Jobs)))
 }

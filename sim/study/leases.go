@@ -5,8 +5,13 @@ import (
 	"fmt"
 	"slices"
 
+	"context"
+
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/leases"
+
+	registry "github.com/hare-sched/hare/sim/policies"
 )
 
 // lease converts an instance to the input of policies that lease GPUs. A job of K
@@ -85,4 +90,58 @@ func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 	}
 	in.leases = l
 	return nil
+}
+
+// BuiltInLP is the name of the LP engine that is used where HiGHS does not run.
+const BuiltInLP = "built-in simplex"
+
+// playLeases runs a policy that leases GPUs.
+func (s *series) playLeases(ctx context.Context, r *simulatedRun, info registry.Info,
+	in *leaseInput) (*sim.Metrics, error) {
+	cfg := leases.RunConfig{LeaseS: seconds(s.req.leaseUs()), ResetS: seconds(s.req.resetUs()),
+		RestartS: seconds(s.req.restartUs()), Seed: r.run.Seed, First: int(s.req.First), Last: int(s.req.Last)}
+	if cfg.ResetS == 0 {
+		cfg.ResetS = -1
+	}
+	if err := s.req.disturbLeases(&cfg, in.nodes); err != nil {
+		return nil, err
+	}
+	if info.Needs.PairRates {
+		cfg.PairRates = func(a, b *leases.Job, k int) (float64, float64) {
+			return in.rated.PairRates(a.Kind, b.Kind, a.GPUs, k)
+		}
+	}
+	if s.cfg.Progress != nil {
+		cfg.Progress = func(p sim.LeaseProgress) {
+			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)
+		}
+	}
+	with := leases.Config{Seed: r.run.Seed, Prices: s.req.priceByType()}
+	parameters, err := s.req.parametersOf(info.Name)
+	if err != nil {
+		return nil, err
+	}
+	if parameters != nil {
+		if with, err = info.Configure(with, parameters); err != nil {
+			return nil, err
+		}
+		cfg.Fork = leases.Fork{MergeS: with.HadarE.MergeShare * cfg.LeaseS, Efficiency: with.HadarE.Efficiency}
+	}
+	lp := registry.Programs{Primary: s.cfg.Solver.LP}
+	if info.Needs.LP {
+		r.run.LP = BuiltInLP
+		if lp.Primary != nil {
+			with.Solver = &lp
+			r.run.LP = "HiGHS " + s.cfg.Solver.EngineVersion
+		}
+	}
+	out, err := leases.Run(ctx, info.Name, in.cluster, in.jobs, info.New(with), cfg)
+	if err != nil {
+		return nil, err
+	}
+	if lp.Fallbacks > 0 {
+		r.run.LP = BuiltInLP
+	}
+	r.run.Rounds, r.run.Leases = out.Rounds, out.Leases
+	return out.Metrics(in.cluster, in.jobs), nil
 }
