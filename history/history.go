@@ -179,6 +179,7 @@ type Log struct {
 	// While texts are read: jobs that accounting tells, and of how many of them it counts GPUs.
 	accounted, countedGPUs int
 	clusters               map[string]*clusterRows
+	accelerators           map[string][]string // the types that nodes have of accelerators such as hpu, by this name
 	skipped                int // lines before the text at hand
 
 	maxJobs int

@@ -516,6 +516,7 @@ func (l *Log) settle() {
 	l.splitResized()
 	l.sortJobs()
 	l.merge()
+	l.typeAccelerators()
 	l.countWhole()
 	l.countParts()
 	if l.accounted > 0 && l.countedGPUs == 0 && slices.ContainsFunc(l.Jobs,

@@ -79,6 +79,15 @@ func (l *Log) setNode(n *Node, key, value string, place Place) {
 	case "Gres":
 		g := parseGres(value)
 		n.setGPUs(g.gpus, g.byType)
+		for _, a := range g.accelerators {
+			l.Report.assume("GRES of the node names accelerators "+a.name+": they count as GPUs of a type of their own", place)
+			if l.accelerators == nil {
+				l.accelerators = map[string][]string{}
+			}
+			if types := l.accelerators[a.name]; !slices.Contains(types, a.byType) {
+				l.accelerators[a.name] = append(types, a.byType)
+			}
+		}
 		if n.parts = g.parts; g.bad != "" {
 			l.Report.setAside("Gres of a node cannot be read: what stands there counts as not told", place, g.bad)
 		}
@@ -119,6 +128,38 @@ func (n *Node) setGPUs(gpus int64, byType []hare.TypeCount) {
 	}
 	if gpus > 0 {
 		n.addGPUs(untyped, int(gpus))
+	}
+}
+
+// typeAccelerators gives jobs that name accelerators without their type, such as hpu:4, the types that nodes have under
+// this name.
+func (l *Log) typeAccelerators() {
+	for name, types := range l.accelerators {
+		if slices.Contains(types, name) {
+			continue
+		}
+		slices.Sort(types)
+		for i := range l.Jobs {
+			j := &l.Jobs[i]
+			switch {
+			case j.Type == name && len(types) == 1:
+				j.Type = types[0]
+			case j.Type == name:
+				j.Type, j.Types = "", slices.Clone(types)
+			case slices.Contains(j.Types, name):
+				j.Types = slices.DeleteFunc(slices.Concat(j.Types, types), func(t string) bool { return t == name })
+				slices.Sort(j.Types)
+				j.Types = slices.Compact(j.Types)
+			}
+			for k := range j.On {
+				if h := &j.On[k]; h.Type == name {
+					h.Type = ""
+					if len(types) == 1 {
+						h.Type = types[0]
+					}
+				}
+			}
+		}
 	}
 }
 
