@@ -170,42 +170,6 @@ type Log struct {
 	// BeganUs is from when on a log of ReadRecorded tells all; 0 for what others tell.
 	BeganUs int64
 	Report  *Report
-
-	index map[string]int    // of nodes by name, while texts are read
-	texts map[string]string // that jobs share, while texts are read
-	held  int               // nodes of all jobs, while texts are read
-	// unplaced are the jobs of tables that do not say where they ran, while texts are read.
-	unplaced []unplacedJob
-	// While texts are read: jobs that accounting tells, and of how many of them it counts GPUs.
-	accounted, countedGPUs int
-	clusters               map[string]*clusterRows
-	accelerators           map[string][]string // the types that nodes have of accelerators such as hpu, by this name
-	skipped                int // lines before the text at hand
-
-	maxJobs int
-	kube    *kubeLog // while texts are read
-	ray     *rayLog  // while texts are read
-	pai     *paiLog  // while texts are read
-}
-
-// has reports whether there is a node of a name, while texts are read.
-func (l *Log) has(name string) bool {
-	_, known := l.index[name]
-	return known
-}
-
-// node returns the node of a name, and adds it where it is not there.
-func (l *Log) node(name string) *Node {
-	if l.index == nil {
-		l.index = make(map[string]int)
-	}
-	i, known := l.index[name]
-	if known {
-		return &l.Nodes[i]
-	}
-	l.index[name] = len(l.Nodes)
-	l.Nodes = append(l.Nodes, Node{Name: name})
-	return &l.Nodes[len(l.Nodes)-1]
 }
 
 // addDown adds times out of service and keeps the list in order and disjoint.

@@ -130,7 +130,7 @@ type kubeText struct {
 
 // refuse sets aside what is no object of Kubernetes, unless what could not be read of it says so already. The text is
 // refused if it has nothing else.
-func (t *kubeText) refuse(l *Log, place Place, reason, value string, unread bool) {
+func (t *kubeText) refuse(l *kubeReader, place Place, reason, value string, unread bool) {
 	if t.fault == nil {
 		t.fault = &RowError{place, reason}
 	}
@@ -139,13 +139,19 @@ func (t *kubeText) refuse(l *Log, place Place, reason, value string, unread bool
 	}
 }
 
+// kubeReader reads objects of Kubernetes.
+type kubeReader struct {
+	*reader
+	*kubeLog // nil until a text is read, and once jobs are made
+}
+
 // readKube reads objects of Kubernetes as kubectl get -o json or -o yaml writes them: lists, or single objects, one
 // or several documents. It holds one item of a list of JSON at a time.
-func (l *Log) readKube(name string, in *bufio.Reader, cfg ReadConfig) error {
-	if l.kube == nil {
-		l.kube = newKubeLog()
+func (l *kubeReader) readKube(name string, in *bufio.Reader, cfg ReadConfig) error {
+	if l.kubeLog == nil {
+		l.kubeLog = newKubeLog()
 		if cfg.TypeLabel != "" {
-			l.kube.typeLabels = []string{cfg.TypeLabel}
+			l.kubeLog.typeLabels = []string{cfg.TypeLabel}
 		}
 	}
 	var from io.Reader = in
@@ -248,7 +254,7 @@ func yamlToJSON(in io.Reader) ([]byte, error) {
 }
 
 // kubeDocument reads one document whose { is read.
-func (l *Log) kubeDocument(name, at string, d *json.Decoder, t *kubeText) error {
+func (l *kubeReader) kubeDocument(name, at string, d *json.Decoder, t *kubeText) error {
 	members := map[string]json.RawMessage{}
 	listed := false
 	for d.More() {
@@ -298,7 +304,7 @@ func (l *Log) kubeDocument(name, at string, d *json.Decoder, t *kubeText) error 
 }
 
 // kubeCut says that a list goes on on a page that was not asked for.
-func (l *Log) kubeCut(list json.RawMessage, place Place) {
+func (l *kubeReader) kubeCut(list json.RawMessage, place Place) {
 	var o struct {
 		Metadata struct {
 			Continue           string
@@ -311,7 +317,7 @@ func (l *Log) kubeCut(list json.RawMessage, place Place) {
 }
 
 // kubeItems reads the items of a list whose [ is read.
-func (l *Log) kubeItems(name, at string, list *kubeObject, d *json.Decoder, t *kubeText) error {
+func (l *kubeReader) kubeItems(name, at string, list *kubeObject, d *json.Decoder, t *kubeText) error {
 	for i := 0; d.More(); i++ {
 		place := Place{File: name, At: at + "/" + strconv.Itoa(i)}
 		var text json.RawMessage
@@ -327,7 +333,7 @@ func (l *Log) kubeItems(name, at string, list *kubeObject, d *json.Decoder, t *k
 }
 
 // kubeText takes the text of one object, of a list that may tell its kind.
-func (l *Log) kubeText(text json.RawMessage, place Place, list *kubeObject, t *kubeText) {
+func (l *kubeReader) kubeText(text json.RawMessage, place Place, list *kubeObject, t *kubeText) {
 	var o kubeObject
 	if text[0] != '{' {
 		t.refuse(l, place, "is no object of Kubernetes", string(text), false)
@@ -402,8 +408,8 @@ func jsonFault(name, pointer string, d *json.Decoder, err error) error {
 }
 
 // addKube takes one object.
-func (l *Log) addKube(o *kubeObject, place Place, t *kubeText) {
-	k, m := l.kube, &o.Metadata
+func (l *kubeReader) addKube(o *kubeObject, place Place, t *kubeText) {
+	k, m := l.kubeLog, &o.Metadata
 	if o.Kind == "" {
 		t.refuse(l, place, "has no kind: this is no object of Kubernetes (write the file by kubectl get -o json)", "",
 			o.unread)
@@ -476,14 +482,14 @@ func (l *Log) addKube(o *kubeObject, place Place, t *kubeText) {
 }
 
 // addKubeNode adds a node with its GPUs.
-func (l *Log) addKubeNode(o *kubeObject, place Place) {
+func (l *kubeReader) addKubeNode(o *kubeObject, place Place) {
 	n := l.node(o.Metadata.Name)
 	has := o.Status.Allocatable
 	if len(has) == 0 {
 		has = o.Status.Capacity
 	}
 	gpuType := untyped
-	for _, label := range l.kube.typeLabels {
+	for _, label := range l.kubeLog.typeLabels {
 		if value := o.Metadata.Labels[label]; value != "" {
 			gpuType = value
 			break
@@ -509,10 +515,10 @@ func (l *Log) addKubeNode(o *kubeObject, place Place) {
 		l.Report.assume(share.note, place)
 	}
 	if share.split > 1 || share.memoryMiB > 0 {
-		l.kube.shares[n.Name] = share
+		l.kubeLog.shares[n.Name] = share
 	}
 	n.CPUMilli, n.MemoryMiB = int64(has["cpu"]), has["memory"].MiB()
-	l.kube.labels[n.Name] = o.Metadata.Labels
+	l.kubeLog.labels[n.Name] = o.Metadata.Labels
 	ready := o.condition("Ready")
 	if n.Out = o.Spec.Unschedulable || ready.Type != "" && ready.Status != "True"; n.Out {
 		l.Report.assume("a node that was out of service when the nodes were listed counts as in service before, but for "+
@@ -521,12 +527,12 @@ func (l *Log) addKubeNode(o *kubeObject, place Place) {
 }
 
 // addKubeEvent takes the events of nodes that leave service or come back.
-func (l *Log) addKubeEvent(o *kubeObject) {
+func (l *kubeReader) addKubeEvent(o *kubeObject) {
 	kind := cmp.Or(o.InvolvedObject.Kind, o.Regarding.Kind)
 	at := max(us(o.EventTime), us(o.LastTimestamp), us(o.FirstTimestamp))
 	l.NowUs = max(l.NowUs, at)
 	up := o.Reason == "NodeReady" || o.Reason == "NodeSchedulable"
 	if kind == "Node" && at > 0 && (up || o.Reason == "NodeNotReady" || o.Reason == "NodeNotSchedulable") {
-		l.kube.events = append(l.kube.events, kubeNodeEvent{cmp.Or(o.InvolvedObject.Name, o.Regarding.Name), at, up})
+		l.kubeLog.events = append(l.kubeLog.events, kubeNodeEvent{cmp.Or(o.InvolvedObject.Name, o.Regarding.Name), at, up})
 	}
 }

@@ -15,7 +15,7 @@ import (
 const untyped = "gpu"
 
 // readScontrolNodes reads what scontrol show node writes, with or without -o.
-func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
+func (l *slurmReader) readScontrolNodes(name string, in *bufio.Reader) error {
 	t := &table{file: name, in: in, line: l.skipped}
 	f := File{Name: name, Kind: "scontrol show node"}
 	listed := map[string]bool{}
@@ -70,7 +70,7 @@ func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
 }
 
 // setNode takes one member of a node. What cannot be read is set aside.
-func (l *Log) setNode(n *Node, key, value string, place Place) {
+func (l *slurmReader) setNode(n *Node, key, value string, place Place) {
 	if value == "(null)" || value == "N/A" {
 		return
 	}
@@ -115,7 +115,7 @@ func (l *Log) setNode(n *Node, key, value string, place Place) {
 }
 
 // setState takes the words of the state of a node.
-func (n *Node) setState(l *Log, words []string, place Place) {
+func (n *Node) setState(l *slurmReader, words []string, place Place) {
 	n.Out, n.future = l.startsNothing(words, place), slices.Contains(words, "FUTURE")
 }
 
@@ -133,7 +133,7 @@ func (n *Node) setGPUs(gpus int64, byType []hare.TypeCount) {
 
 // typeAccelerators gives jobs that name accelerators without their type, such as hpu:4, the types that nodes have under
 // this name.
-func (l *Log) typeAccelerators() {
+func (l *slurmReader) typeAccelerators() {
 	for name, types := range l.accelerators {
 		if slices.Contains(types, name) {
 			continue
@@ -183,7 +183,7 @@ var stateWords = map[string]bool{"DOWN": true, "DRAIN": true, "DRAINED": true, "
 
 // startsNothing reports whether Slurm starts no job on a node in a state of these words, each in the form
 // of scontrol (DOWN*, DRAIN) or of its JSON. Nodes that save power are started for jobs.
-func (l *Log) startsNothing(words []string, place Place) (out bool) {
+func (l *slurmReader) startsNothing(words []string, place Place) (out bool) {
 	for _, word := range words {
 		plain := strings.TrimRight(strings.ToUpper(word), "*~#!%$@^-")
 		stops, known := stateWords[plain]
@@ -196,7 +196,7 @@ func (l *Log) startsNothing(words []string, place Place) (out bool) {
 }
 
 // readEvents reads what sacctmgr -P show event writes: when nodes were out of service.
-func (l *Log) readEvents(name string, in *bufio.Reader, loc *time.Location) error {
+func (l *slurmReader) readEvents(name string, in *bufio.Reader, loc *time.Location) error {
 	t, err := newTable(name, l.skipped, in, "reason")
 	if err != nil {
 		return err
