@@ -251,14 +251,6 @@ func (g *gres) accelerate(name, byType string, n int64) bool {
 	return true
 }
 
-// parts counts what stands for parts of GPUs. A job has one kind of them.
-type parts struct{ shards, mps int64 }
-
-func (p parts) none() bool { return p.shards == 0 && p.mps == 0 }
-
-// times multiplies counts.
-func (p parts) times(n int64) parts { return parts{p.shards * n, p.mps * n} }
-
 // add takes a count of what a name such as gpu, gpu:v100 or shard:a100 stands for. It says false for more than
 // a cluster can have.
 func (g *gres) add(name, gpuType string, n int64) bool {
@@ -520,4 +512,31 @@ func ParseSpeeds(text string) (map[string]float64, error) {
 		out[strings.ToLower(name)] = speed
 	}
 	return out, nil
+}
+
+// splitOutside splits at commas that are in no parentheses.
+func splitOutside(text string) (parts []string) {
+	depth, from := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				parts, from = append(parts, text[from:i]), i+1
+			}
+		}
+	}
+	return append(parts, text[from:])
+}
+
+// untyped is the name of GPUs whose type a cluster does not tell.
+const untyped = "gpu"
+
+func sortedList(text string) []string {
+	list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+	slices.Sort(list)
+	return slices.Compact(list)
 }

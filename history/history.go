@@ -2,6 +2,10 @@
 // tell it, and makes two things of it: the instance that the cluster had to solve, and the
 // schedule that the cluster followed. Each reader says in a Report what it took, what it
 // assumed and what it left out.
+//
+// Files have three layers. At the bottom are logs, reports and amounts in texts. Above them are the readers of each
+// source (slurm, kube, ray, tables), which share a reader of what all have, the builder that makes instances of logs,
+// and exports. At the top, Read knows all readers by name.
 package history
 
 import (
@@ -35,21 +39,6 @@ func (st State) String() string { return stateNames[st] }
 
 // StateNames lists the names of all states.
 func StateNames() []string { return slices.Clone(stateNames[:]) }
-
-// Place is a line of a file, or a member of a JSON document.
-type Place struct {
-	File string
-	Line int    // from 1; 0 means that Pointer tells the place
-	At   string // a JSON pointer
-}
-
-// String returns file:line or file#pointer.
-func (p Place) String() string {
-	if p.Line > 0 {
-		return p.File + ":" + itoa(int64(p.Line))
-	}
-	return p.File + "#" + p.At
-}
 
 // Job is a job of a cluster. Times are microseconds since 1970-01-01 UTC; 0 means not known, or
 // not yet.
@@ -210,3 +199,11 @@ func (n *Node) addGPUs(gpuType string, count int) {
 	}
 	n.GPUs = slices.Insert(n.GPUs, i, hare.TypeCount{Type: gpuType, Count: count})
 }
+
+// parts counts what stands for parts of GPUs. A job has one kind of them.
+type parts struct{ shards, mps int64 }
+
+func (p parts) none() bool { return p.shards == 0 && p.mps == 0 }
+
+// times multiplies counts.
+func (p parts) times(n int64) parts { return parts{p.shards * n, p.mps * n} }

@@ -163,44 +163,6 @@ func (o *kubeObject) ended() (st State, startUs, endUs int64) {
 	return Pending, 0, 0
 }
 
-// finishKube makes nodes and jobs of what the texts told.
-func (l *kubeReader) finishKube() {
-	k := l.kubeLog
-	l.kubeLog = nil
-	l.kubeDown(k)
-	l.kubeQueues(k)
-	l.addSlices(k)
-	lone := k.sortPods(l)
-	used := map[string]bool{}
-	for _, o := range k.jobs() {
-		id := o.id()
-		if used[id] {
-			id = o.Kind + ":" + id
-		}
-		if used[id] { // of two groups of the API
-			id = o.group() + ":" + id
-		}
-		used[id] = true
-		l.kubeOwnerJobs(k, o, id)
-	}
-	l.kubeLone(k, lone, used)
-	keys := map[string]bool{}
-	for i := range l.Jobs {
-		for _, s := range slices.Concat(l.Jobs[i].Only, l.Jobs[i].Exclude) {
-			keys[s.Label] = true
-		}
-	}
-	for i := range l.Nodes {
-		n := &l.Nodes[i]
-		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			if value, ok := k.labels[n.Name][key]; ok {
-				n.Labels = append(n.Labels, hare.Label{Name: key, Value: value})
-			}
-		}
-	}
-	l.keepBounds()
-}
-
 // kubeDown makes times out of service of the events of nodes.
 func (l *kubeReader) kubeDown(k *kubeLog) {
 	slices.SortStableFunc(k.events, func(a, b kubeNodeEvent) int { return cmp.Compare(a.atUs, b.atUs) })
@@ -395,13 +357,6 @@ func (l *kubeReader) kubeSelect(k *kubeLog, j *Job, s *PodSpec) {
 				l.Report.assume("a node affinity by another operator than In and NotIn is not kept", j.Place)
 			}
 		}
-	}
-}
-
-// faulty sets aside an object that cannot be a job, unless what could not be read of it says so already.
-func (o *kubeObject) faulty(l *kubeReader, what string, place Place, value string) {
-	if !o.unread {
-		l.Report.setAside(what, place, value)
 	}
 }
 

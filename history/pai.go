@@ -14,33 +14,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// paiLog gathers the tables of Alibaba's trace of 2020 (PAI) until all texts are read.
-type paiLog struct {
-	jobs  map[string]*paiJob
-	order []string
-	own   map[string]paiTimes // what the table of jobs says, by job
-	on    map[string][]Held   // the machines of instances, by job and task
-	want  map[string]string   // the GPU types that jobs asked for, by inst_id
-	inst  map[string]string   // inst_id by job
-}
-
-// paiTimes are the user of a job and when it was submitted.
-type paiTimes struct {
-	user     string
-	submitUs int64
-}
-
-// paiJob is what the tasks of a job with GPUs say together.
-type paiJob struct {
-	place          Place
-	percent        float64 // GPUs, each 100
-	cpu, memory    float64 // percent of CPUs, GB
-	types          []string
-	startUs, endUs int64
-	statuses       []string
-	tasks          []string
-}
-
 // paiTables are the tables that are read, with all their columns: the public files have no header.
 var paiTables = map[string][]string{
 	"pai_task_table": {"job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem",

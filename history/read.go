@@ -105,3 +105,24 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 	slurm.warnUncounted()
 	return l, nil
 }
+
+// finishTables makes the jobs of tables that belong together, adds the nodes of cfg, and places the jobs of which no
+// text says where they ran.
+func (l *tableReader) finishTables(cfg ReadConfig) error {
+	if l.pai != nil {
+		if err := l.finishPAI(); err != nil {
+			return err
+		}
+	}
+	if len(cfg.GPUs) > 0 {
+		if slices.ContainsFunc(l.Nodes, func(n Node) bool { return len(n.GPUs) > 0 && n.Name != headerPool }) {
+			return errors.New("history: nodes are given both by a text and as GPUs (--gpus): leave one out")
+		}
+		l.Nodes, l.index = nil, nil
+		for _, g := range cfg.GPUs {
+			l.node(strings.ToLower(g.Type)).addGPUs(g.Type, g.Count)
+		}
+	}
+	l.placeUnplaced()
+	return nil
+}

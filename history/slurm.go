@@ -6,19 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 )
-
-// slurmReader reads texts of Slurm.
-type slurmReader struct {
-	*reader
-	accounted, countedGPUs int // jobs that accounting tells, and of how many of them it counts GPUs
-	clusters               map[string]*clusterRows
-	accelerators           map[string][]string // the types that nodes have of accelerators such as hpu, by this name
-	skipped                int                 // lines before the text at hand
-}
 
 // readSlurm tells the kinds of texts apart by their first bytes.
 func (l *slurmReader) readSlurm(name string, in *bufio.Reader, cfg ReadConfig) error {
@@ -73,14 +63,4 @@ func (l *slurmReader) readerOf(first string) func(string, *bufio.Reader, *time.L
 		return l.readSacct
 	}
 	return nil
-}
-
-// warnUncounted says that accounting counts no GPUs, where jobs may therefore count as jobs without.
-func (l *slurmReader) warnUncounted() {
-	if l.accounted > 0 && l.countedGPUs == 0 && slices.ContainsFunc(l.Jobs,
-		func(j Job) bool { return j.GPUs == 0 || j.guessed }) {
-		l.Report.Warnings = append(l.Report.Warnings,
-			"Slurm's accounting counts no GPUs, so that jobs whose scripts alone ask for "+
-				"them count as jobs without: set AccountingStorageTRES=gres/gpu in slurm.conf")
-	}
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// untyped is the name of GPUs whose type a cluster does not tell.
-const untyped = "gpu"
-
 // readScontrolNodes reads what scontrol show node writes, with or without -o.
 func (l *slurmReader) readScontrolNodes(name string, in *bufio.Reader) error {
 	t := &table{file: name, in: in, line: l.skipped}
@@ -161,12 +158,6 @@ func (l *slurmReader) typeAccelerators() {
 			}
 		}
 	}
-}
-
-func sortedList(text string) []string {
-	list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
-	slices.Sort(list)
-	return slices.Compact(list)
 }
 
 // stateWords are the words of the states of nodes, and whether Slurm starts no job on nodes with it.

@@ -549,24 +549,6 @@ func (l *slurmReader) choose(j *Job, told submission) {
 	}
 }
 
-// dependencies returns the jobs of a list such as afterok:12:13,afterany:14. after alone waits for
-// a start, singleton for no job that is named: these are left out.
-func dependencies(list string) (ids []string) {
-	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == '?' }) {
-		kind, jobs, ok := strings.Cut(part, ":")
-		if !ok || kind == "after" {
-			continue
-		}
-		for _, id := range strings.Split(jobs, ":") {
-			id, _, _ = strings.Cut(id, "(")
-			if id, _, _ = strings.Cut(id, "+"); id != "" {
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids
-}
-
 // hold says on which nodes a job was. Numbers by node are known on one node; where they divide evenly, they
 // are assumed to be alike; the rest is found with the nodes at hand (see Build).
 func (j *Job) hold(names []string, got resources) {
@@ -593,22 +575,4 @@ func (j *Job) hold(names []string, got resources) {
 			j.On = append(j.On, Held{Node: names[0], Type: g.Type, GPUs: int64(g.Count)})
 		}
 	}
-}
-
-// splitOutside splits at commas that are in no parentheses.
-func splitOutside(text string) (parts []string) {
-	depth, from := 0, 0
-	for i := range len(text) {
-		switch text[i] {
-		case '(':
-			depth++
-		case ')':
-			depth--
-		case ',':
-			if depth == 0 {
-				parts, from = append(parts, text[from:i]), i+1
-			}
-		}
-	}
-	return append(parts, text[from:])
 }

@@ -102,12 +102,6 @@ func (k *jobTimes) readings() (best [4]int64, sure bool) {
 	return best, sure
 }
 
-// clusterRows are the rows of one cluster.
-type clusterRows struct {
-	rows  int
-	first Place
-}
-
 // countCluster counts a row of a cluster. A name that Slurm gives no cluster is set aside.
 func (l *slurmReader) countCluster(name string, place Place) {
 	if name == "" {
