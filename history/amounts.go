@@ -230,8 +230,8 @@ type gres struct {
 // accelerator is a type of accelerators, and the name under which a site counts them as generic resources.
 type accelerator struct{ name, byType string }
 
-// acceleratorNames are the names that sites give accelerators that are not GPUs in their generic resources: Gaudi, HPUs,
-// NPUs, TPUs, XPUs, DCUs and MLUs. Jobs hold them as they hold GPUs.
+// acceleratorNames are the names that sites give accelerators that are not GPUs in their generic resources: Gaudi,
+// HPUs, NPUs, TPUs, XPUs, DCUs and MLUs. Jobs hold them as they hold GPUs.
 var acceleratorNames = []string{"gaudi", "hpu", "npu", "tpu", "xpu", "dcu", "mlu"}
 
 // CountsGPUs reports whether a generic resource of this name counts GPUs, or accelerators that are planned as GPUs.
@@ -295,8 +295,8 @@ func (g *gres) typed() (gpus int64) {
 	return gpus
 }
 
-// parseResources reads a list of trackable resources. What is not about GPUs or other accelerators, parts of them, CPUs, memory
-// or nodes is left out. GPUs and parts without a type include those with one.
+// parseResources reads a list of trackable resources. What is not about GPUs or other accelerators, parts of them,
+// CPUs, memory or nodes is left out. GPUs and parts without a type include those with one.
 func parseResources(text string) (r resources) {
 	var typed parts
 	var others gres              // accelerators that are not GPUs, by type
@@ -314,7 +314,8 @@ func parseResources(text string) (r resources) {
 			ok = part == ""
 		case name == "mem":
 			r.memoryMiB, err = parseMiB(value)
-		case name == "cpu" || name == "node" || name == "shard" || name == "mps" || CountsGPUs(name):
+		case name == "cpu" || name == "node" || name == "gpu" || name == "shard" || name == "mps" ||
+			slices.Contains(acceleratorNames, name):
 			n, err = parseCount(value)
 		}
 		switch {

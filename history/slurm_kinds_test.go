@@ -347,8 +347,8 @@ func TestOtherAccelerators(t *testing.T) {
 	text := "JobID|State|Submit|Start|End|ReqTRES|AllocTRES|NodeList\n"
 	for i, job := range [][2]string{{"gres/gaudi=4", "h1"}, {"gres/hpu=8", "h2"}, {"gres/hpu=2,gres/hpu:gaudi2=2", "h2"},
 		{"gres/dcu=1", "t1"}, {"gres/gpu=1", "g1"}} {
-		text += fmt.Sprintf("%d|COMPLETED|2026-11-16T0%d:00:00|2026-11-16T0%[2]d:00:00|2026-11-16T0%[2]d:30:00|%s|%[3]s|%s\n",
-			i+1, i, job[0], job[1])
+		text += fmt.Sprintf("%d|COMPLETED|2026-11-16T0%d:00:00|2026-11-16T0%[2]d:00:00|2026-11-16T0%[2]d:30:00|%s|%[3]s|"+
+			"%s\n", i+1, i, job[0], job[1])
 	}
 	l := readTexts(t, "UTC", text, nodes)
 	var got []string

@@ -128,8 +128,8 @@ func (n *Node) setGPUs(gpus int64, byType []hare.TypeCount) {
 	}
 }
 
-// typeAccelerators gives jobs that name accelerators without their type, such as hpu:4, the types that nodes have under
-// this name.
+// typeAccelerators gives jobs that name accelerators without their type, such as hpu:4, the types that nodes have
+// under this name.
 func (l *slurmReader) typeAccelerators() {
 	for name, types := range l.accelerators {
 		if slices.Contains(types, name) {
