@@ -222,15 +222,34 @@ type gres struct {
 	parts  parts
 	// bad is the first entry that cannot be read, which counts as not told; "" means that there is none.
 	bad string
+	// accelerators are the names, such as hpu, under which accelerators other than GPUs are counted, and the types in
+	// byType that they have: hpu itself where no other is told.
+	accelerators []accelerator
 }
 
-// parts counts what stands for parts of GPUs. A job has one kind of them.
-type parts struct{ shards, mps int64 }
+// accelerator is a type of accelerators, and the name under which a site counts them as generic resources.
+type accelerator struct{ name, byType string }
 
-func (p parts) none() bool { return p.shards == 0 && p.mps == 0 }
+// acceleratorNames are the names that sites give accelerators that are not GPUs in their generic resources: Gaudi,
+// HPUs, NPUs, TPUs, XPUs, DCUs and MLUs. Jobs hold them as they hold GPUs.
+var acceleratorNames = []string{"gaudi", "hpu", "npu", "tpu", "xpu", "dcu", "mlu"}
 
-// times multiplies counts.
-func (p parts) times(n int64) parts { return parts{p.shards * n, p.mps * n} }
+// CountsGPUs reports whether a generic resource of this name counts GPUs, or accelerators that are planned as GPUs.
+func CountsGPUs(name string) bool { return name == "gpu" || slices.Contains(acceleratorNames, name) }
+
+// accelerate takes a count of accelerators that are not GPUs.
+func (g *gres) accelerate(name, byType string, n int64) bool {
+	if n > hare.MaxGPUs-g.gpus {
+		return false
+	}
+	if n > 0 {
+		byType = cmp.Or(byType, name)
+		g.gpus += n
+		g.byType = append(g.byType, hare.TypeCount{Type: byType, Count: int(n)})
+		g.accelerators = append(g.accelerators, accelerator{name, byType})
+	}
+	return true
+}
 
 // add takes a count of what a name such as gpu, gpu:v100 or shard:a100 stands for. It says false for more than
 // a cluster can have.
@@ -276,10 +295,12 @@ func (g *gres) typed() (gpus int64) {
 	return gpus
 }
 
-// parseResources reads a list of trackable resources. What is not about GPUs, parts of them, CPUs, memory or
-// nodes is left out. GPUs and parts without a type include those with one.
+// parseResources reads a list of trackable resources. What is not about GPUs or other accelerators, parts of them,
+// CPUs, memory or nodes is left out. GPUs and parts without a type include those with one.
 func parseResources(text string) (r resources) {
 	var typed parts
+	var others gres              // accelerators that are not GPUs, by type
+	var without map[string]int64 // those of no type, which include the others, by name
 	for text != "" {
 		var part string
 		part, text, _ = strings.Cut(text, ",")
@@ -293,7 +314,8 @@ func parseResources(text string) (r resources) {
 			ok = part == ""
 		case name == "mem":
 			r.memoryMiB, err = parseMiB(value)
-		case name == "cpu" || name == "node" || name == "gpu" || name == "shard" || name == "mps":
+		case name == "cpu" || name == "node" || name == "gpu" || name == "shard" || name == "mps" ||
+			slices.Contains(acceleratorNames, name):
 			n, err = parseCount(value)
 		}
 		switch {
@@ -306,6 +328,15 @@ func parseResources(text string) (r resources) {
 			r.nodes = n
 		case name == "gpu" && gpuType == "" && n <= hare.MaxGPUs:
 			r.gpus = n
+		case slices.Contains(acceleratorNames, name):
+			if gpuType == "" && without == nil {
+				without = map[string]int64{}
+			}
+			if gpuType == "" {
+				without[name] += n
+			} else {
+				ok = others.accelerate(name, gpuType, n)
+			}
 		case gpuType == "":
 			ok = r.add(name, "", n)
 		case name == "gpu":
@@ -319,8 +350,20 @@ func parseResources(text string) (r resources) {
 			r.bad = cmp.Or(r.bad, part)
 		}
 	}
+	for _, name := range acceleratorNames {
+		n := without[name]
+		for i, a := range others.accelerators {
+			if a.name == name {
+				n -= int64(others.byType[i].Count)
+			}
+		}
+		if !others.accelerate(name, "", n) {
+			r.bad = cmp.Or(r.bad, name)
+		}
+	}
+	r.gpus = max(r.gpus, r.typed()) + others.gpus
+	r.byType, r.accelerators = append(r.byType, others.byType...), others.accelerators
 	r.order()
-	r.gpus = max(r.gpus, r.typed())
 	r.parts = parts{max(r.parts.shards, typed.shards), max(r.parts.mps, typed.mps)}
 	return r
 }
@@ -339,7 +382,7 @@ func parseGres(text string) (g gres) {
 		part, _, _ = strings.Cut(part, "(")
 		part = strings.TrimPrefix(strings.TrimPrefix(part, "gres/"), "gres:")
 		fields := strings.FieldsFunc(part, func(r rune) bool { return r == ':' || r == '=' })
-		if len(fields) == 0 || fields[0] != "gpu" && fields[0] != "shard" && fields[0] != "mps" {
+		if len(fields) == 0 || fields[0] != "shard" && fields[0] != "mps" && !CountsGPUs(fields[0]) {
 			continue
 		}
 		n, name, err := int64(1), "", error(nil)
@@ -353,7 +396,11 @@ func parseGres(text string) (g gres) {
 			name = fields[1]
 			n, err = parseCount(fields[2])
 		}
-		if err != nil || !g.add(fields[0], name, n) || g.gpus > hare.MaxGPUs {
+		take := g.add
+		if fields[0] != "gpu" && CountsGPUs(fields[0]) {
+			take = g.accelerate
+		}
+		if err != nil || !take(fields[0], name, n) || g.gpus > hare.MaxGPUs {
 			g.bad = cmp.Or(g.bad, whole)
 			continue
 		}
@@ -466,4 +513,31 @@ func ParseSpeeds(text string) (map[string]float64, error) {
 		out[strings.ToLower(name)] = speed
 	}
 	return out, nil
+}
+
+// splitOutside splits at commas that are in no parentheses.
+func splitOutside(text string) (parts []string) {
+	depth, from := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				parts, from = append(parts, text[from:i]), i+1
+			}
+		}
+	}
+	return append(parts, text[from:])
+}
+
+// untyped is the name of GPUs whose type a cluster does not tell.
+const untyped = "gpu"
+
+func sortedList(text string) []string {
+	list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+	slices.Sort(list)
+	return slices.Compact(list)
 }

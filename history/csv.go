@@ -125,7 +125,7 @@ func headerOf(row []string) []string {
 }
 
 // readCSV reads a table of jobs or nodes: a CSV text whose first row names columns, in any order.
-func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location, anyType bool) error {
+func (l *tableReader) readCSV(name string, in *bufio.Reader, loc *time.Location, anyType bool) error {
 	t := &csvTable{file: name, lines: table{file: name, in: in}}
 	first, err := t.next()
 	if errors.Is(err, io.EOF) {
@@ -407,7 +407,7 @@ func (r *tableRow) number(name string, most int64, cost string) int64 {
 }
 
 // nodeOfRow adds the GPUs of one row of a table of nodes.
-func (l *Log) nodeOfRow(r *tableRow) {
+func (l *tableReader) nodeOfRow(r *tableRow) {
 	name := r.get("node")
 	gpus := r.number("gpus", hare.MaxGPUs, "the node counts as one without GPUs")
 	if name == "" {

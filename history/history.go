@@ -2,6 +2,10 @@
 // tell it, and makes two things of it: the instance that the cluster had to solve, and the
 // schedule that the cluster followed. Each reader says in a Report what it took, what it
 // assumed and what it left out.
+//
+// Files have three layers. At the bottom are logs, reports and amounts in texts. Above them are the readers of each
+// source (slurm, kube, ray, tables), which share a reader of what all have, the builder that makes instances of logs,
+// and exports. At the top, Read knows all readers by name.
 package history
 
 import (
@@ -35,21 +39,6 @@ func (st State) String() string { return stateNames[st] }
 
 // StateNames lists the names of all states.
 func StateNames() []string { return slices.Clone(stateNames[:]) }
-
-// Place is a line of a file, or a member of a JSON document.
-type Place struct {
-	File string
-	Line int    // from 1; 0 means that Pointer tells the place
-	At   string // a JSON pointer
-}
-
-// String returns file:line or file#pointer.
-func (p Place) String() string {
-	if p.Line > 0 {
-		return p.File + ":" + itoa(int64(p.Line))
-	}
-	return p.File + "#" + p.At
-}
 
 // Job is a job of a cluster. Times are microseconds since 1970-01-01 UTC; 0 means not known, or
 // not yet.
@@ -170,41 +159,6 @@ type Log struct {
 	// BeganUs is from when on a log of ReadRecorded tells all; 0 for what others tell.
 	BeganUs int64
 	Report  *Report
-
-	index map[string]int    // of nodes by name, while texts are read
-	texts map[string]string // that jobs share, while texts are read
-	held  int               // nodes of all jobs, while texts are read
-	// unplaced are the jobs of tables that do not say where they ran, while texts are read.
-	unplaced []unplacedJob
-	// While texts are read: jobs that accounting tells, and of how many of them it counts GPUs.
-	accounted, countedGPUs int
-	clusters               map[string]*clusterRows
-	skipped                int // lines before the text at hand
-
-	maxJobs int
-	kube    *kubeLog // while texts are read
-	ray     *rayLog  // while texts are read
-	pai     *paiLog  // while texts are read
-}
-
-// has reports whether there is a node of a name, while texts are read.
-func (l *Log) has(name string) bool {
-	_, known := l.index[name]
-	return known
-}
-
-// node returns the node of a name, and adds it where it is not there.
-func (l *Log) node(name string) *Node {
-	if l.index == nil {
-		l.index = make(map[string]int)
-	}
-	i, known := l.index[name]
-	if known {
-		return &l.Nodes[i]
-	}
-	l.index[name] = len(l.Nodes)
-	l.Nodes = append(l.Nodes, Node{Name: name})
-	return &l.Nodes[len(l.Nodes)-1]
 }
 
 // addDown adds times out of service and keeps the list in order and disjoint.
@@ -245,3 +199,11 @@ func (n *Node) addGPUs(gpuType string, count int) {
 	}
 	n.GPUs = slices.Insert(n.GPUs, i, hare.TypeCount{Type: gpuType, Count: count})
 }
+
+// parts counts what stands for parts of GPUs. A job has one kind of them.
+type parts struct{ shards, mps int64 }
+
+func (p parts) none() bool { return p.shards == 0 && p.mps == 0 }
+
+// times multiplies counts.
+func (p parts) times(n int64) parts { return parts{p.shards * n, p.mps * n} }

@@ -58,7 +58,7 @@ func UnpackSnapshot(in *bufio.Reader) (io.Reader, error) {
 
 // readKAI reads a snapshot of the KAI scheduler (GET /get-snapshot), packed or not: the objects of Kubernetes in
 // it are read as those of kubectl.
-func (l *Log) readKAI(name string, in *bufio.Reader, cfg ReadConfig) error {
+func (l *kubeReader) readKAI(name string, in *bufio.Reader, cfg ReadConfig) error {
 	fault := func(reason string) error { return &RowError{Place{File: name}, reason} }
 	from, err := UnpackSnapshot(in)
 	if err != nil {

@@ -12,7 +12,11 @@ import (
 	"strconv"
 	"strings"
 
+	"maps"
+
 	"github.com/oasdiff/yaml"
+
+	"github.com/hare-sched/hare"
 )
 
 // TypeLabels are the labels of nodes that name the GPU type, the first that a node has counts.
@@ -21,48 +25,6 @@ var TypeLabels = []string{"nvidia.com/gpu.product", "cloud.google.com/gke-accele
 
 // SecondsAnnotation is the annotation of jobs and pods that says how many seconds a job takes on GPU types.
 const SecondsAnnotation = "hare.dev/seconds"
-
-// kubeLog gathers the objects of Kubernetes until all texts are read.
-type kubeLog struct {
-	typeLabels []string
-	pods       []kubePod
-	owners     map[string]*kubeOwner        // jobs of all kinds, by UID
-	order      []string                     // their UIDs in the order of reading
-	named      map[string]*kubeOwner        // by kind, namespace and name
-	workloads  map[string]*kubeOwner        // of Kueue, by the UID of what they are made for
-	queued     []*kubeOwner                 // the same in the order of reading
-	groups     map[string]*kubeOwner        // PodGroups by namespace and name
-	flavors    map[string]map[string]string // labels by name
-	queues     map[string][]string          // flavors by ClusterQueue
-	local      map[string]string            // ClusterQueue by LocalQueue
-	labels     map[string]map[string]string // of nodes
-	shares     map[string]kubeShare         // of nodes whose GPUs are shared
-	claims     map[string]*kubeObject       // ResourceClaims and their templates by kind, namespace and name
-	slices     []kubeOwner                  // ResourceSlices
-	events     []kubeNodeEvent
-	seen       map[string]bool // UIDs
-}
-
-// kubePod is a pod with its place.
-type kubePod struct {
-	kubeObject
-	place Place
-	need  kubeNeed
-}
-
-// kubeOwner is a job of any kind with its place.
-type kubeOwner struct {
-	kubeObject
-	place Place
-	pods  []*kubePod
-}
-
-// kubeNodeEvent says when a node left service or came back.
-type kubeNodeEvent struct {
-	node string
-	atUs int64
-	up   bool
-}
 
 // kubeKind is a kind that is read, with the API groups that have it. Other groups have kinds of the same name.
 // An object that names no apiVersion is of the first kind of its name.
@@ -130,7 +92,7 @@ type kubeText struct {
 
 // refuse sets aside what is no object of Kubernetes, unless what could not be read of it says so already. The text is
 // refused if it has nothing else.
-func (t *kubeText) refuse(l *Log, place Place, reason, value string, unread bool) {
+func (t *kubeText) refuse(l *kubeReader, place Place, reason, value string, unread bool) {
 	if t.fault == nil {
 		t.fault = &RowError{place, reason}
 	}
@@ -141,11 +103,11 @@ func (t *kubeText) refuse(l *Log, place Place, reason, value string, unread bool
 
 // readKube reads objects of Kubernetes as kubectl get -o json or -o yaml writes them: lists, or single objects, one
 // or several documents. It holds one item of a list of JSON at a time.
-func (l *Log) readKube(name string, in *bufio.Reader, cfg ReadConfig) error {
-	if l.kube == nil {
-		l.kube = newKubeLog()
+func (l *kubeReader) readKube(name string, in *bufio.Reader, cfg ReadConfig) error {
+	if l.kubeLog == nil {
+		l.kubeLog = newKubeLog()
 		if cfg.TypeLabel != "" {
-			l.kube.typeLabels = []string{cfg.TypeLabel}
+			l.kubeLog.typeLabels = []string{cfg.TypeLabel}
 		}
 	}
 	var from io.Reader = in
@@ -206,19 +168,6 @@ func newKubeLog() *kubeLog {
 		shares: map[string]kubeShare{}, claims: map[string]*kubeObject{}, seen: map[string]bool{}}
 }
 
-// firstByte returns the first byte of a text that is no space, and leaves the byte there.
-func firstByte(in *bufio.Reader) (byte, error) {
-	for {
-		b, err := in.ReadByte()
-		if err != nil {
-			return 0, err
-		}
-		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(b)) {
-			return b, in.UnreadByte()
-		}
-	}
-}
-
 // yamlToJSON reads documents of YAML. What kubectl says of an empty list is none.
 func yamlToJSON(in io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(in)
@@ -248,7 +197,7 @@ func yamlToJSON(in io.Reader) ([]byte, error) {
 }
 
 // kubeDocument reads one document whose { is read.
-func (l *Log) kubeDocument(name, at string, d *json.Decoder, t *kubeText) error {
+func (l *kubeReader) kubeDocument(name, at string, d *json.Decoder, t *kubeText) error {
 	members := map[string]json.RawMessage{}
 	listed := false
 	for d.More() {
@@ -298,7 +247,7 @@ func (l *Log) kubeDocument(name, at string, d *json.Decoder, t *kubeText) error 
 }
 
 // kubeCut says that a list goes on on a page that was not asked for.
-func (l *Log) kubeCut(list json.RawMessage, place Place) {
+func (l *kubeReader) kubeCut(list json.RawMessage, place Place) {
 	var o struct {
 		Metadata struct {
 			Continue           string
@@ -311,7 +260,7 @@ func (l *Log) kubeCut(list json.RawMessage, place Place) {
 }
 
 // kubeItems reads the items of a list whose [ is read.
-func (l *Log) kubeItems(name, at string, list *kubeObject, d *json.Decoder, t *kubeText) error {
+func (l *kubeReader) kubeItems(name, at string, list *kubeObject, d *json.Decoder, t *kubeText) error {
 	for i := 0; d.More(); i++ {
 		place := Place{File: name, At: at + "/" + strconv.Itoa(i)}
 		var text json.RawMessage
@@ -327,7 +276,7 @@ func (l *Log) kubeItems(name, at string, list *kubeObject, d *json.Decoder, t *k
 }
 
 // kubeText takes the text of one object, of a list that may tell its kind.
-func (l *Log) kubeText(text json.RawMessage, place Place, list *kubeObject, t *kubeText) {
+func (l *kubeReader) kubeText(text json.RawMessage, place Place, list *kubeObject, t *kubeText) {
 	var o kubeObject
 	if text[0] != '{' {
 		t.refuse(l, place, "is no object of Kubernetes", string(text), false)
@@ -361,49 +310,9 @@ func (l *Log) kubeText(text json.RawMessage, place Place, list *kubeObject, t *k
 	l.addKube(&o, place, t)
 }
 
-// DecodeObject reads a JSON object into v, which points to a struct, as Read does: members of another form than v has
-// are set aside in the report, and the others are read. at is the place that the report names. It returns whether all
-// was read; an error means that text is no JSON object.
-func (r *Report) DecodeObject(text json.RawMessage, v any, file, at string) (whole bool, err error) {
-	before := r.Unread()
-	place := Place{File: file, At: at}
-	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
-		r.setAside("an entry of a list that is no object: left out", place, string(text))
-		return false, &RowError{place, "is no object"}
-	}
-	if err := r.decode(text, v, place); err != nil {
-		return false, &RowError{place, err.Error()}
-	}
-	return r.Unread() == before, nil
-}
-
-// jsonError is an error in a JSON text of which offset bytes were read.
-type jsonError struct {
-	*RowError
-	offset int64
-}
-
-// jsonFault names file, pointer and byte of a fault of a JSON text; Read adds the line.
-func jsonFault(name, pointer string, d *json.Decoder, err error) error {
-	var syntax *json.SyntaxError
-	var wrong *json.UnmarshalTypeError
-	row := &RowError{Place{File: name, At: pointer}, err.Error()}
-	if errors.As(err, &wrong) { // Go's words name Go's types
-		a := "a "
-		if wrong.Value == "array" || wrong.Value == "object" {
-			a = "an "
-		}
-		row.Reason = strings.TrimPrefix(wrong.Field+": must not be "+a+wrong.Value, ": ")
-	}
-	if errors.As(err, &syntax) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		row.Reason = fmt.Sprintf("byte %d: the JSON ends or breaks off here: %v", d.InputOffset(), err)
-	}
-	return &jsonError{row, d.InputOffset()}
-}
-
 // addKube takes one object.
-func (l *Log) addKube(o *kubeObject, place Place, t *kubeText) {
-	k, m := l.kube, &o.Metadata
+func (l *kubeReader) addKube(o *kubeObject, place Place, t *kubeText) {
+	k, m := l.kubeLog, &o.Metadata
 	if o.Kind == "" {
 		t.refuse(l, place, "has no kind: this is no object of Kubernetes (write the file by kubectl get -o json)", "",
 			o.unread)
@@ -476,14 +385,14 @@ func (l *Log) addKube(o *kubeObject, place Place, t *kubeText) {
 }
 
 // addKubeNode adds a node with its GPUs.
-func (l *Log) addKubeNode(o *kubeObject, place Place) {
+func (l *kubeReader) addKubeNode(o *kubeObject, place Place) {
 	n := l.node(o.Metadata.Name)
 	has := o.Status.Allocatable
 	if len(has) == 0 {
 		has = o.Status.Capacity
 	}
 	gpuType := untyped
-	for _, label := range l.kube.typeLabels {
+	for _, label := range l.kubeLog.typeLabels {
 		if value := o.Metadata.Labels[label]; value != "" {
 			gpuType = value
 			break
@@ -509,10 +418,10 @@ func (l *Log) addKubeNode(o *kubeObject, place Place) {
 		l.Report.assume(share.note, place)
 	}
 	if share.split > 1 || share.memoryMiB > 0 {
-		l.kube.shares[n.Name] = share
+		l.kubeLog.shares[n.Name] = share
 	}
 	n.CPUMilli, n.MemoryMiB = int64(has["cpu"]), has["memory"].MiB()
-	l.kube.labels[n.Name] = o.Metadata.Labels
+	l.kubeLog.labels[n.Name] = o.Metadata.Labels
 	ready := o.condition("Ready")
 	if n.Out = o.Spec.Unschedulable || ready.Type != "" && ready.Status != "True"; n.Out {
 		l.Report.assume("a node that was out of service when the nodes were listed counts as in service before, but for "+
@@ -521,12 +430,50 @@ func (l *Log) addKubeNode(o *kubeObject, place Place) {
 }
 
 // addKubeEvent takes the events of nodes that leave service or come back.
-func (l *Log) addKubeEvent(o *kubeObject) {
+func (l *kubeReader) addKubeEvent(o *kubeObject) {
 	kind := cmp.Or(o.InvolvedObject.Kind, o.Regarding.Kind)
 	at := max(us(o.EventTime), us(o.LastTimestamp), us(o.FirstTimestamp))
 	l.NowUs = max(l.NowUs, at)
 	up := o.Reason == "NodeReady" || o.Reason == "NodeSchedulable"
 	if kind == "Node" && at > 0 && (up || o.Reason == "NodeNotReady" || o.Reason == "NodeNotSchedulable") {
-		l.kube.events = append(l.kube.events, kubeNodeEvent{cmp.Or(o.InvolvedObject.Name, o.Regarding.Name), at, up})
+		l.kubeLog.events = append(l.kubeLog.events, kubeNodeEvent{cmp.Or(o.InvolvedObject.Name, o.Regarding.Name), at, up})
 	}
+}
+
+// finishKube makes nodes and jobs of what the texts told.
+func (l *kubeReader) finishKube() {
+	k := l.kubeLog
+	l.kubeLog = nil
+	l.kubeDown(k)
+	l.kubeQueues(k)
+	l.addSlices(k)
+	lone := k.sortPods(l)
+	used := map[string]bool{}
+	for _, o := range k.jobs() {
+		id := o.id()
+		if used[id] {
+			id = o.Kind + ":" + id
+		}
+		if used[id] { // of two groups of the API
+			id = o.group() + ":" + id
+		}
+		used[id] = true
+		l.kubeOwnerJobs(k, o, id)
+	}
+	l.kubeLone(k, lone, used)
+	keys := map[string]bool{}
+	for i := range l.Jobs {
+		for _, s := range slices.Concat(l.Jobs[i].Only, l.Jobs[i].Exclude) {
+			keys[s.Label] = true
+		}
+	}
+	for i := range l.Nodes {
+		n := &l.Nodes[i]
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			if value, ok := k.labels[n.Name][key]; ok {
+				n.Labels = append(n.Labels, hare.Label{Name: key, Value: value})
+			}
+		}
+	}
+	l.keepBounds()
 }

@@ -63,7 +63,7 @@ func (k *kubeLog) jobs() (jobs []*kubeOwner) {
 }
 
 // sortPods gives pods to the jobs that they belong to and returns the others.
-func (k *kubeLog) sortPods(l *Log) (lone []*kubePod) {
+func (k *kubeLog) sortPods(l *kubeReader) (lone []*kubePod) {
 	pods := map[string]bool{}
 	for i := range k.pods {
 		pods[k.pods[i].Metadata.UID] = true
@@ -126,7 +126,7 @@ func (k *kubeLog) rootOf(p *kubePod) *kubeOwner {
 
 // kubeOwnerJobs adds the jobs of the log of one job of Kubernetes: one for each attempt, of a LeaderWorkerSet for each
 // group, and for each pod where the pods are pieces of work that run in turns.
-func (l *Log) kubeOwnerJobs(k *kubeLog, o *kubeOwner, id string) {
+func (l *kubeReader) kubeOwnerJobs(k *kubeLog, o *kubeOwner, id string) {
 	asked, ok := l.kubeAsked(k, o, id, o.templates())
 	if !ok && asked.SubmitUs == 0 {
 		return
@@ -196,7 +196,7 @@ type gang struct {
 }
 
 // kubeGang adds the jobs of pods that belong together. asked says what their job asks for, if it is known.
-func (l *Log) kubeGang(k *kubeLog, g *gang, asked Job, known bool) {
+func (l *kubeReader) kubeGang(k *kubeLog, g *gang, asked Job, known bool) {
 	var started, waiting []*kubePod
 	for _, p := range g.pods {
 		switch {
@@ -318,7 +318,7 @@ func (g *gang) together(pods []*kubePod) bool {
 }
 
 // kubeLone adds jobs of the pods whose jobs were not read: those of one group or controller that ran together are one.
-func (l *Log) kubeLone(k *kubeLog, lone []*kubePod, used map[string]bool) {
+func (l *kubeReader) kubeLone(k *kubeLog, lone []*kubePod, used map[string]bool) {
 	gangs := map[string][]*kubePod{}
 	var order []string
 	for _, p := range lone {
@@ -346,7 +346,7 @@ func (l *Log) kubeLone(k *kubeLog, lone []*kubePod, used map[string]bool) {
 }
 
 // kubeLoneGang adds the jobs of pods of one group or controller.
-func (l *Log) kubeLoneGang(k *kubeLog, key string, pods []*kubePod, used map[string]bool) {
+func (l *kubeReader) kubeLoneGang(k *kubeLog, key string, pods []*kubePod, used map[string]bool) {
 	first := pods[0]
 	c := first.Metadata.controller()
 	if len(pods) == 1 {

@@ -459,7 +459,7 @@ func (k *kubeLog) claimed(o *kubeObject, n *kubeNeed) (milli int64) {
 }
 
 // addSlices gives nodes without GPUs that are allocatable the devices of their ResourceSlices.
-func (l *Log) addSlices(k *kubeLog) {
+func (l *kubeReader) addSlices(k *kubeLog) {
 	told := map[string]bool{}
 	for i := range l.Nodes {
 		told[l.Nodes[i].Name] = len(l.Nodes[i].GPUs) > 0

@@ -163,46 +163,8 @@ func (o *kubeObject) ended() (st State, startUs, endUs int64) {
 	return Pending, 0, 0
 }
 
-// finishKube makes nodes and jobs of what the texts told.
-func (l *Log) finishKube() {
-	k := l.kube
-	l.kube = nil
-	l.kubeDown(k)
-	l.kubeQueues(k)
-	l.addSlices(k)
-	lone := k.sortPods(l)
-	used := map[string]bool{}
-	for _, o := range k.jobs() {
-		id := o.id()
-		if used[id] {
-			id = o.Kind + ":" + id
-		}
-		if used[id] { // of two groups of the API
-			id = o.group() + ":" + id
-		}
-		used[id] = true
-		l.kubeOwnerJobs(k, o, id)
-	}
-	l.kubeLone(k, lone, used)
-	keys := map[string]bool{}
-	for i := range l.Jobs {
-		for _, s := range slices.Concat(l.Jobs[i].Only, l.Jobs[i].Exclude) {
-			keys[s.Label] = true
-		}
-	}
-	for i := range l.Nodes {
-		n := &l.Nodes[i]
-		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			if value, ok := k.labels[n.Name][key]; ok {
-				n.Labels = append(n.Labels, hare.Label{Name: key, Value: value})
-			}
-		}
-	}
-	l.keepBounds()
-}
-
 // kubeDown makes times out of service of the events of nodes.
-func (l *Log) kubeDown(k *kubeLog) {
+func (l *kubeReader) kubeDown(k *kubeLog) {
 	slices.SortStableFunc(k.events, func(a, b kubeNodeEvent) int { return cmp.Compare(a.atUs, b.atUs) })
 	since := map[string]int64{}
 	for _, e := range k.events {
@@ -223,7 +185,7 @@ func (l *Log) kubeDown(k *kubeLog) {
 }
 
 // kubeQueues makes a partition of each ClusterQueue that has GPUs: the nodes that its flavors match.
-func (l *Log) kubeQueues(k *kubeLog) {
+func (l *kubeReader) kubeQueues(k *kubeLog) {
 	for _, queue := range slices.Sorted(maps.Keys(k.queues)) {
 		for i := range l.Nodes {
 			n := &l.Nodes[i]
@@ -257,7 +219,7 @@ func (k *kubeLog) root(m *kubeMeta) (root *kubeOwner) {
 
 // kubeAsked returns a waiting job with what a job of Kubernetes asks for. false means that it cannot be told when
 // the job was submitted, or that it asks for more GPUs than a job may have.
-func (l *Log) kubeAsked(k *kubeLog, o *kubeOwner, id string, asks []kubePods) (j Job, ok bool) {
+func (l *kubeReader) kubeAsked(k *kubeLog, o *kubeOwner, id string, asks []kubePods) (j Job, ok bool) {
 	m := &o.Metadata
 	name := m.Name
 	switch {
@@ -330,7 +292,7 @@ func (l *Log) kubeAsked(k *kubeLog, o *kubeOwner, id string, asks []kubePods) (j
 }
 
 // needNotes says what was made of parts of GPUs.
-func (l *Log) needNotes(n *kubeNeed, place Place) {
+func (l *kubeReader) needNotes(n *kubeNeed, place Place) {
 	switch {
 	case n.unsure:
 		l.Report.assume("a part of a GPU, and nothing says how large: counts as a whole one ("+n.part+")", place)
@@ -345,7 +307,7 @@ func (l *Log) needNotes(n *kubeNeed, place Place) {
 }
 
 // kubeSeconds reads the times by GPU type from annotations, the first that has them.
-func (l *Log) kubeSeconds(j *Job, annotations ...map[string]string) {
+func (l *kubeReader) kubeSeconds(j *Job, annotations ...map[string]string) {
 	for _, a := range annotations {
 		text := a[SecondsAnnotation]
 		if text == "" || len(j.Seconds) > 0 {
@@ -360,7 +322,7 @@ func (l *Log) kubeSeconds(j *Job, annotations ...map[string]string) {
 }
 
 // kubeSelect keeps a job to the nodes that its pods select.
-func (l *Log) kubeSelect(k *kubeLog, j *Job, s *PodSpec) {
+func (l *kubeReader) kubeSelect(k *kubeLog, j *Job, s *PodSpec) {
 	keep := func(list *[]hare.LabelValues, label string, values []string) {
 		values = slices.Compact(slices.Sorted(slices.Values(values)))
 		if slices.ContainsFunc(*list, func(v hare.LabelValues) bool { return v.Label == label }) || len(values) == 0 {
@@ -398,16 +360,9 @@ func (l *Log) kubeSelect(k *kubeLog, j *Job, s *PodSpec) {
 	}
 }
 
-// faulty sets aside an object that cannot be a job, unless what could not be read of it says so already.
-func (o *kubeObject) faulty(l *Log, what string, place Place, value string) {
-	if !o.unread {
-		l.Report.setAside(what, place, value)
-	}
-}
-
 // kubePodJob adds a pod as a job of its own; of is what its job asks for, nil for a pod of no job that
 // was read.
-func (l *Log) kubePodJob(k *kubeLog, p *kubePod, of *Job) {
+func (l *kubeReader) kubePodJob(k *kubeLog, p *kubePod, of *Job) {
 	j := Job{Name: cmp.Or(strings.TrimRight(p.Metadata.GenerateName, "-"), p.Metadata.Name), Place: p.place,
 		User: p.Metadata.Namespace}
 	if of != nil {
@@ -447,7 +402,7 @@ func (l *Log) kubePodJob(k *kubeLog, p *kubePod, of *Job) {
 // hasPods says when and on which nodes a job ran: from the begin of the last of its pods to the end of the
 // first, with the GPUs of all. Pods without GPUs say nothing of the time where others have GPUs. A pod that took the
 // place of another of the job counts in its place.
-func (l *Log) hasPods(j *Job, pods []*kubePod) {
+func (l *kubeReader) hasPods(j *Job, pods []*kubePod) {
 	type place struct{ node, gpuType string }
 	milli := map[place]int64{}
 	first, last, end, running := hare.Forever, int64(0), hare.Forever, false
@@ -531,7 +486,7 @@ func (l *Log) hasPods(j *Job, pods []*kubePod) {
 }
 
 // followed tells of each pod that ended, while others of its job went on, which pod took its place.
-func (l *Log) followed(pods []*kubePod, place Place) map[*kubePod]*kubePod {
+func (l *kubeReader) followed(pods []*kubePod, place Place) map[*kubePod]*kubePod {
 	out := map[*kubePod]*kubePod{}
 	sorted := slices.SortedStableFunc(slices.Values(pods), func(a, b *kubePod) int {
 		return cmp.Compare(a.startUs(), b.startUs())

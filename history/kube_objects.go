@@ -278,3 +278,58 @@ func us(at time.Time) int64 {
 	}
 	return at.UnixMicro()
 }
+
+// kubeLog gathers the objects of Kubernetes until all texts are read.
+type kubeLog struct {
+	typeLabels []string
+	pods       []kubePod
+	owners     map[string]*kubeOwner        // jobs of all kinds, by UID
+	order      []string                     // their UIDs in the order of reading
+	named      map[string]*kubeOwner        // by kind, namespace and name
+	workloads  map[string]*kubeOwner        // of Kueue, by the UID of what they are made for
+	queued     []*kubeOwner                 // the same in the order of reading
+	groups     map[string]*kubeOwner        // PodGroups by namespace and name
+	flavors    map[string]map[string]string // labels by name
+	queues     map[string][]string          // flavors by ClusterQueue
+	local      map[string]string            // ClusterQueue by LocalQueue
+	labels     map[string]map[string]string // of nodes
+	shares     map[string]kubeShare         // of nodes whose GPUs are shared
+	claims     map[string]*kubeObject       // ResourceClaims and their templates by kind, namespace and name
+	slices     []kubeOwner                  // ResourceSlices
+	events     []kubeNodeEvent
+	seen       map[string]bool // UIDs
+}
+
+// kubePod is a pod with its place.
+type kubePod struct {
+	kubeObject
+	place Place
+	need  kubeNeed
+}
+
+// kubeOwner is a job of any kind with its place.
+type kubeOwner struct {
+	kubeObject
+	place Place
+	pods  []*kubePod
+}
+
+// kubeNodeEvent says when a node left service or came back.
+type kubeNodeEvent struct {
+	node string
+	atUs int64
+	up   bool
+}
+
+// kubeReader reads objects of Kubernetes.
+type kubeReader struct {
+	*reader
+	*kubeLog // nil until a text is read, and once jobs are made
+}
+
+// faulty sets aside an object that cannot be a job, unless what could not be read of it says so already.
+func (o *kubeObject) faulty(l *kubeReader, what string, place Place, value string) {
+	if !o.unread {
+		l.Report.setAside(what, place, value)
+	}
+}

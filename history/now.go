@@ -163,12 +163,6 @@ func (b *builder) typesOf(j *placedJob) (types []string) {
 	return types
 }
 
-// group is what jobs have in common that should take as long as each other on one GPU type.
-type group struct {
-	user, name string
-	gpus       int64
-}
-
 // medians returns the median time of completed jobs by group and GPU type.
 func (l *Log) medians() map[group]map[string]int64 {
 	times, groups := l.completed()

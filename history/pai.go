@@ -14,33 +14,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// paiLog gathers the tables of Alibaba's trace of 2020 (PAI) until all texts are read.
-type paiLog struct {
-	jobs  map[string]*paiJob
-	order []string
-	own   map[string]paiTimes // what the table of jobs says, by job
-	on    map[string][]Held   // the machines of instances, by job and task
-	want  map[string]string   // the GPU types that jobs asked for, by inst_id
-	inst  map[string]string   // inst_id by job
-}
-
-// paiTimes are the user of a job and when it was submitted.
-type paiTimes struct {
-	user     string
-	submitUs int64
-}
-
-// paiJob is what the tasks of a job with GPUs say together.
-type paiJob struct {
-	place          Place
-	percent        float64 // GPUs, each 100
-	cpu, memory    float64 // percent of CPUs, GB
-	types          []string
-	startUs, endUs int64
-	statuses       []string
-	tasks          []string
-}
-
 // paiTables are the tables that are read, with all their columns: the public files have no header.
 var paiTables = map[string][]string{
 	"pai_task_table": {"job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem",
@@ -77,7 +50,7 @@ func paiTable(row []string) (name string, header bool) {
 }
 
 // readPAI reads one table of Alibaba's trace of 2020.
-func (l *Log) readPAI(name string, in *bufio.Reader) error {
+func (l *tableReader) readPAI(name string, in *bufio.Reader) error {
 	if l.pai == nil {
 		l.pai = &paiLog{jobs: map[string]*paiJob{}, own: map[string]paiTimes{}, on: map[string][]Held{},
 			want: map[string]string{}, inst: map[string]string{}}
@@ -142,7 +115,7 @@ func (l *Log) readPAI(name string, in *bufio.Reader) error {
 }
 
 // paiNumber reads a number that is not negative; what is not known is 0.
-func (l *Log) paiNumber(r *tableRow, column string, most float64) float64 {
+func (l *tableReader) paiNumber(r *tableRow, column string, most float64) float64 {
 	text := r.get(column)
 	if text == "" {
 		return 0
@@ -156,7 +129,7 @@ func (l *Log) paiNumber(r *tableRow, column string, most float64) float64 {
 }
 
 // paiTime reads seconds, a microsecond later, so that second 0 is a time; 0 if they are not known.
-func (l *Log) paiTime(r *tableRow, column string) int64 {
+func (l *tableReader) paiTime(r *tableRow, column string) int64 {
 	if r.get(column) == "" {
 		return 0
 	}
@@ -169,7 +142,7 @@ func (l *Log) paiTime(r *tableRow, column string) int64 {
 }
 
 // paiTask adds a task to its job.
-func (l *Log) paiTask(r *tableRow) {
+func (l *tableReader) paiTask(r *tableRow) {
 	name := l.keep(r.get("job_name"))
 	if name == "" {
 		r.aside("job_name", "the task is left out")
@@ -208,7 +181,7 @@ func (l *Log) paiTask(r *tableRow) {
 }
 
 // paiInstance notes on which machine an instance ran.
-func (l *Log) paiInstance(r *tableRow) {
+func (l *tableReader) paiInstance(r *tableRow) {
 	key, machine := l.keep(r.get("job_name")+"\x00"+r.get("task_name")), l.keep(r.get("machine"))
 	if machine == "" {
 		return
@@ -222,7 +195,7 @@ func (l *Log) paiInstance(r *tableRow) {
 }
 
 // paiMachine adds a machine.
-func (l *Log) paiMachine(r *tableRow) {
+func (l *tableReader) paiMachine(r *tableRow) {
 	gpus := int(l.paiNumber(r, "cap_gpu", hare.MaxGPUs))
 	name := r.get("machine")
 	if name == "" || gpus == 0 {
@@ -238,7 +211,7 @@ func (l *Log) paiMachine(r *tableRow) {
 
 // finishPAI makes the jobs: all tasks with GPUs of one name are one job, from the first start to the last end. Jobs
 // whose instances are told with their machines and whole GPUs ran there; the others are placed.
-func (l *Log) finishPAI() error {
+func (l *tableReader) finishPAI() error {
 	p := l.pai
 	l.pai = nil
 	for _, name := range p.order {

@@ -159,11 +159,17 @@ type rayLog struct {
 // notFinite finds the numbers that Python writes and JSON does not have.
 var notFinite = regexp.MustCompile(`([:,\[]\s*)(NaN|-?Infinity)\b`)
 
+// rayReader reads answers of Ray.
+type rayReader struct {
+	*reader
+	*rayLog // nil until a text is read, and once jobs are made
+}
+
 // readRay reads an answer of Ray's dashboard: the list of jobs, the nodes of /nodes?view=summary, or the
 // nodes, placement groups or actors of the state API, or the list of any of them, as ray list --format json writes it.
-func (l *Log) readRay(name string, in *bufio.Reader, zone *time.Location) error {
-	if l.ray == nil {
-		l.ray = &rayLog{zone: zone, nodes: map[string]string{}, holders: map[string][]rayHolder{},
+func (l *rayReader) readRay(name string, in *bufio.Reader, zone *time.Location) error {
+	if l.rayLog == nil {
+		l.rayLog = &rayLog{zone: zone, nodes: map[string]string{}, holders: map[string][]rayHolder{},
 			entries: map[string][]rayHolder{}}
 	}
 	switch first, err := firstByte(in); {
@@ -267,7 +273,7 @@ func rayKind(item json.RawMessage) string {
 }
 
 // rayList takes the items of a list; a kind of "" is told by the members of each item.
-func (l *Log) rayList(name, at, kind string, text json.RawMessage) error {
+func (l *rayReader) rayList(name, at, kind string, text json.RawMessage) error {
 	var items []json.RawMessage
 	if err := json.Unmarshal(text, &items); err != nil {
 		return &RowError{Place{File: name, At: at}, "is not a list"}
@@ -303,7 +309,7 @@ func (l *Log) rayList(name, at, kind string, text json.RawMessage) error {
 }
 
 // rayItem takes one entry of a list, and returns why it could not be read; "" where it was.
-func (l *Log) rayItem(kind string, item json.RawMessage, place Place) string {
+func (l *rayReader) rayItem(kind string, item json.RawMessage, place Place) string {
 	before := l.Report.Unread()
 	read := func(v any) bool { return item[0] == '{' && l.Report.decode(item, v, place) == nil }
 	switch kind {
@@ -316,8 +322,8 @@ func (l *Log) rayItem(kind string, item json.RawMessage, place Place) string {
 		if j.SubmissionID == "" && j.JobID == "" {
 			return "has neither a submission_id nor a job_id"
 		}
-		l.ray.jobs, l.ray.places = append(l.ray.jobs, j), append(l.ray.places, place)
-		l.ray.unread = append(l.ray.unread, unread)
+		l.rayLog.jobs, l.rayLog.places = append(l.rayLog.jobs, j), append(l.rayLog.places, place)
+		l.rayLog.unread = append(l.rayLog.unread, unread)
 		return ""
 	case "nodes":
 		var n rayNode
@@ -338,22 +344,22 @@ func (l *Log) rayItem(kind string, item json.RawMessage, place Place) string {
 }
 
 // addRayHolder takes what holds GPUs. An actor in a placement group holds nothing beside the group.
-func (l *Log) addRayHolder(h rayHolder, place Place, unread bool) {
+func (l *rayReader) addRayHolder(h rayHolder, place Place, unread bool) {
 	submission, supervises := strings.CutPrefix(h.Name, raySupervisor)
 	switch {
 	case h.ActorID != "" && h.PlacementGroupID != "":
 	case h.RequiredResources == nil && h.Bundles == nil && !unread:
 		l.Report.doubt("an actor or placement group without its resources (ask with detail=1)", place)
 	case supervises:
-		l.ray.entries[submission] = append(l.ray.entries[submission], h)
+		l.rayLog.entries[submission] = append(l.rayLog.entries[submission], h)
 	default:
 		job := cmp.Or(h.CreatorJobID, h.JobID)
-		l.ray.holders[job] = append(l.ray.holders[job], h)
+		l.rayLog.holders[job] = append(l.rayLog.holders[job], h)
 	}
 }
 
 // addRayNode adds a node.
-func (l *Log) addRayNode(v *rayNode, place Place) (fault string) {
+func (l *rayReader) addRayNode(v *rayNode, place Place) (fault string) {
 	id, has := cmp.Or(v.NodeID, v.Raylet.NodeID), v.ResourcesTotal
 	if id == "" {
 		return "is a node without an ID"
@@ -361,7 +367,7 @@ func (l *Log) addRayNode(v *rayNode, place Place) (fault string) {
 	if has == nil {
 		has = v.Raylet.ResourcesTotal
 	}
-	if _, twice := l.ray.nodes[id]; twice {
+	if _, twice := l.rayLog.nodes[id]; twice {
 		l.Report.leaveOut("a node that is told twice: the first counts", place)
 		return ""
 	}
@@ -369,7 +375,7 @@ func (l *Log) addRayNode(v *rayNode, place Place) (fault string) {
 	if l.has(name) {
 		name = id
 	}
-	l.ray.nodes[id] = name
+	l.rayLog.nodes[id] = name
 	n := l.node(name)
 	gpuType := cmp.Or(v.Labels["ray.io/accelerator-type"], v.Raylet.Labels["ray.io/accelerator-type"])
 	for _, resource := range slices.Sorted(maps.Keys(has)) {
@@ -415,9 +421,9 @@ func (l *Log) addRayNode(v *rayNode, place Place) (fault string) {
 }
 
 // rayTime returns a time in microseconds; 0 for one that cannot be, which is set aside.
-func (l *Log) rayTime(m rayMoment, place Place) int64 {
+func (l *rayReader) rayTime(m rayMoment, place Place) int64 {
 	if c := m.clock; c.Year() > 1970 {
-		at := time.Date(c.Year(), c.Month(), c.Day(), c.Hour(), c.Minute(), c.Second(), c.Nanosecond(), l.ray.zone)
+		at := time.Date(c.Year(), c.Month(), c.Day(), c.Hour(), c.Minute(), c.Second(), c.Nanosecond(), l.rayLog.zone)
 		return us(at)
 	}
 	if !(m.ms >= 0 && m.ms*1000 <= maxTimeUs) {
@@ -432,9 +438,9 @@ var rayStates = map[string]State{"PENDING": Pending, "RUNNING": Running, "STOPPE
 	"FAILED": Failed}
 
 // finishRay makes jobs of what the texts told.
-func (l *Log) finishRay() error {
-	r := l.ray
-	defer func() { l.ray = nil }()
+func (l *rayReader) finishRay() error {
+	r := l.rayLog
+	defer func() { l.rayLog = nil }()
 	for i := range r.jobs {
 		if err := l.addRayJob(r, &r.jobs[i], r.places[i], r.unread[i]); err != nil {
 			return &RowError{r.places[i], err.Error()}
@@ -446,7 +452,7 @@ func (l *Log) finishRay() error {
 
 // addRayJob adds a job with the GPUs that its entrypoint, its placement groups and its actors hold, or that its
 // metadata name. An error means that there are more jobs than may be.
-func (l *Log) addRayJob(r *rayLog, v *rayJob, place Place, unread bool) error {
+func (l *rayReader) addRayJob(r *rayLog, v *rayJob, place Place, unread bool) error {
 	meta := func(name string) string { return string(v.Metadata[name]) }
 	aside := func(what, value string) { l.Report.setAside(what, place, value) }
 	j := Job{ID: cmp.Or(v.SubmissionID, v.JobID), Place: place, Name: cmp.Or(meta(rayName), v.Entrypoint),
@@ -529,7 +535,7 @@ func (l *Log) addRayJob(r *rayLog, v *rayJob, place Place, unread bool) error {
 
 // rayHolds counts the GPUs of the entrypoint, the placement groups and the actors of a job, those that are there now
 // if the job runs. Parts of GPUs on a node add up before they are rounded.
-func (l *Log) rayHolds(r *rayLog, v *rayJob, j *Job) {
+func (l *rayReader) rayHolds(r *rayLog, v *rayJob, j *Job) {
 	milli := map[string]float64{}
 	waits := 0.0 // what has no node yet
 	hold := func(nodeID string, resources map[string]rayNumber) {
@@ -596,7 +602,7 @@ func (l *Log) rayHolds(r *rayLog, v *rayJob, j *Job) {
 }
 
 // gpusOf counts the GPUs of a node; 0 where they are not known.
-func (l *Log) gpusOf(node string) (gpus int64) {
+func (l *rayReader) gpusOf(node string) (gpus int64) {
 	if l.has(node) {
 		for _, g := range l.node(node).GPUs {
 			gpus += int64(g.Count)

@@ -1,49 +1,11 @@
 package history
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/hare-sched/hare"
 )
-
-// readRecords calls each for every whole line of a log of Recorder, numbered from 1, and returns how
-// many bytes they have. A line at the end that was cut off is left out.
-func readRecords(name string, in io.Reader, each func(number int, l *recordLine) error) (size int64, err error) {
-	b := bufio.NewReaderSize(in, 1<<16)
-	for number := 1; ; number++ {
-		text, err := b.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			if number == 1 && len(text) > 0 && !bytes.HasPrefix(text, []byte(`{"hare":"`)) {
-				return 0, &RowError{Place{File: name, Line: 1}, "is no log of hare shadow --live"}
-			}
-			return size, nil
-		}
-		if err != nil {
-			return size, err
-		}
-		if size += int64(len(text)); size > maxBytes {
-			return size, fmt.Errorf("%s: more than %d MiB", name, maxBytes>>20)
-		}
-		var l recordLine
-		if err = json.Unmarshal(text, &l); err == nil && number == 1 && l.Form != recordForm {
-			err = fmt.Errorf("the first line must have \"hare\":%q", recordForm)
-		}
-		if err == nil && !(l.AtUs > 0 && l.AtUs <= maxTimeUs) {
-			err = errors.New("the time is not between 1970 and 2199")
-		}
-		if err != nil {
-			return size, &RowError{Place{File: name, Line: number}, "is no line of a log of hare shadow --live: " + err.Error()}
-		}
-		if err := each(number, &l); err != nil {
-			return size, &RowError{Place{File: name, Line: number}, err.Error()}
-		}
-	}
-}
 
 // recorded gathers what a log of Recorder tells.
 type recorded struct {

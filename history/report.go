@@ -177,3 +177,18 @@ func (e *RowError) Error() string { return e.Place.String() + ": " + e.Reason }
 const stepsLeft = "steps of jobs are parts of their jobs"
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Place is a line of a file, or a member of a JSON document.
+type Place struct {
+	File string
+	Line int    // from 1; 0 means that Pointer tells the place
+	At   string // a JSON pointer
+}
+
+// String returns file:line or file#pointer.
+func (p Place) String() string {
+	if p.Line > 0 {
+		return p.File + ":" + itoa(int64(p.Line))
+	}
+	return p.File + "#" + p.At
+}

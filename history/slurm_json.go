@@ -22,7 +22,7 @@ var jsonKinds = map[string]string{"jobs": "jobs of sacct or squeue --json", "nod
 
 // readSlurmJSON reads a document of sacct, squeue, sinfo or scontrol: an object with a list of
 // jobs, nodes or groups of nodes. It holds one member of the list at a time.
-func (l *Log) readSlurmJSON(name string, in *bufio.Reader) error {
+func (l *slurmReader) readSlurmJSON(name string, in *bufio.Reader) error {
 	d := json.NewDecoder(in)
 	fault := func(pointer string, err error) error { return jsonFault(name, pointer, d, err) }
 	if _, err := d.Token(); err != nil {
@@ -100,7 +100,7 @@ func (l *Log) readSlurmJSON(name string, in *bufio.Reader) error {
 
 // slurmDocument is what a document of Slurm's JSON tells besides its rows.
 type slurmDocument struct {
-	l *Log
+	l *slurmReader
 	// release is the version of Slurm and parser that of its JSON, such as 26.05.3 and v0.0.45; "" is unknown.
 	release, parser string
 	// shared are the jobs of squeue that OverSubscribe alone calls exclusive, and waits whether a job of squeue waits
@@ -213,7 +213,7 @@ func ignoredMembers(text json.RawMessage, list string) (ignored []trace.Column) 
 }
 
 // addSlurmNode adds a node.
-func (l *Log) addSlurmNode(v *slurmNode, place Place) {
+func (l *slurmReader) addSlurmNode(v *slurmNode, place Place) {
 	if v.Name == "" {
 		l.Report.setAside("name of a node is not told: the node is left out", place, v.Gres)
 		return
@@ -235,7 +235,7 @@ func amount(n slurmNumber) int64 {
 }
 
 // addSlurmGroup adds the nodes of a group; a node that is in several partitions is in several groups.
-func (l *Log) addSlurmGroup(g *slurmGroup, place Place) {
+func (l *slurmReader) addSlurmGroup(g *slurmGroup, place Place) {
 	for _, list := range g.Nodes.Nodes {
 		names, err := expandHosts(list)
 		if err != nil {
@@ -393,7 +393,7 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 }
 
 // read takes what the members of a job tell of its resources.
-func (v *slurmJob) read(l *Log, row *slurmRow, asked, got string, place Place) {
+func (v *slurmJob) read(l *slurmReader, row *slurmRow, asked, got string, place Place) {
 	for _, list := range []struct {
 		name, text string
 		to         *resources

@@ -338,3 +338,32 @@ func TestFutureNodes(t *testing.T) {
 		t.Error(rep)
 	}
 }
+
+// TestOtherAccelerators counts accelerators that sites name in GRES as GPUs, by their own types: those of the job, and
+// where it names none, those that nodes have under the name.
+func TestOtherAccelerators(t *testing.T) {
+	const nodes = "NodeName=g1 Gres=gpu:a100:4 State=IDLE\nNodeName=h1 Gres=gaudi:8(S:0-1) State=IDLE\n" +
+		"NodeName=h2 Gres=hpu:gaudi2:8 State=IDLE\nNodeName=t1 Gres=gres/dcu:2,ssd:1 State=IDLE\n"
+	text := "JobID|State|Submit|Start|End|ReqTRES|AllocTRES|NodeList\n"
+	for i, job := range [][2]string{{"gres/gaudi=4", "h1"}, {"gres/hpu=8", "h2"}, {"gres/hpu=2,gres/hpu:gaudi2=2", "h2"},
+		{"gres/dcu=1", "t1"}, {"gres/gpu=1", "g1"}} {
+		text += fmt.Sprintf("%d|COMPLETED|2026-11-16T0%d:00:00|2026-11-16T0%[2]d:00:00|2026-11-16T0%[2]d:30:00|%s|%[3]s|"+
+			"%s\n", i+1, i, job[0], job[1])
+	}
+	l := readTexts(t, "UTC", text, nodes)
+	var got []string
+	for _, j := range l.Jobs {
+		got = append(got, fmt.Sprintf("%s=%d×%s on %s", j.ID, j.GPUs, j.Type, j.On[0].Type))
+	}
+	want := "1=4×gaudi on gaudi 2=8×gaudi2 on gaudi2 3=2×gaudi2 on gaudi2 4=1×dcu on dcu 5=1× on "
+	if strings.Join(got, " ") != want {
+		t.Errorf("%q, not %q", strings.Join(got, " "), want)
+	}
+	built, err := l.Build(history.Config{})
+	if err != nil || len(built.Instance.Jobs) != 5 || !verify.Check(built.Instance, built.Happened).OK {
+		t.Errorf("%v\n%s", err, l.Report)
+	}
+	if !strings.Contains(l.Report.String(), "assumed 1: GRES of the node names accelerators hpu: they count as GPUs") {
+		t.Error(l.Report)
+	}
+}

@@ -11,11 +11,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// untyped is the name of GPUs whose type a cluster does not tell.
-const untyped = "gpu"
-
 // readScontrolNodes reads what scontrol show node writes, with or without -o.
-func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
+func (l *slurmReader) readScontrolNodes(name string, in *bufio.Reader) error {
 	t := &table{file: name, in: in, line: l.skipped}
 	f := File{Name: name, Kind: "scontrol show node"}
 	listed := map[string]bool{}
@@ -70,7 +67,7 @@ func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
 }
 
 // setNode takes one member of a node. What cannot be read is set aside.
-func (l *Log) setNode(n *Node, key, value string, place Place) {
+func (l *slurmReader) setNode(n *Node, key, value string, place Place) {
 	if value == "(null)" || value == "N/A" {
 		return
 	}
@@ -79,6 +76,15 @@ func (l *Log) setNode(n *Node, key, value string, place Place) {
 	case "Gres":
 		g := parseGres(value)
 		n.setGPUs(g.gpus, g.byType)
+		for _, a := range g.accelerators {
+			l.Report.assume("GRES of the node names accelerators "+a.name+": they count as GPUs of a type of their own", place)
+			if l.accelerators == nil {
+				l.accelerators = map[string][]string{}
+			}
+			if types := l.accelerators[a.name]; !slices.Contains(types, a.byType) {
+				l.accelerators[a.name] = append(types, a.byType)
+			}
+		}
 		if n.parts = g.parts; g.bad != "" {
 			l.Report.setAside("Gres of a node cannot be read: what stands there counts as not told", place, g.bad)
 		}
@@ -106,7 +112,7 @@ func (l *Log) setNode(n *Node, key, value string, place Place) {
 }
 
 // setState takes the words of the state of a node.
-func (n *Node) setState(l *Log, words []string, place Place) {
+func (n *Node) setState(l *slurmReader, words []string, place Place) {
 	n.Out, n.future = l.startsNothing(words, place), slices.Contains(words, "FUTURE")
 }
 
@@ -122,10 +128,36 @@ func (n *Node) setGPUs(gpus int64, byType []hare.TypeCount) {
 	}
 }
 
-func sortedList(text string) []string {
-	list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
-	slices.Sort(list)
-	return slices.Compact(list)
+// typeAccelerators gives jobs that name accelerators without their type, such as hpu:4, the types that nodes have
+// under this name.
+func (l *slurmReader) typeAccelerators() {
+	for name, types := range l.accelerators {
+		if slices.Contains(types, name) {
+			continue
+		}
+		slices.Sort(types)
+		for i := range l.Jobs {
+			j := &l.Jobs[i]
+			switch {
+			case j.Type == name && len(types) == 1:
+				j.Type = types[0]
+			case j.Type == name:
+				j.Type, j.Types = "", slices.Clone(types)
+			case slices.Contains(j.Types, name):
+				j.Types = slices.DeleteFunc(slices.Concat(j.Types, types), func(t string) bool { return t == name })
+				slices.Sort(j.Types)
+				j.Types = slices.Compact(j.Types)
+			}
+			for k := range j.On {
+				if h := &j.On[k]; h.Type == name {
+					h.Type = ""
+					if len(types) == 1 {
+						h.Type = types[0]
+					}
+				}
+			}
+		}
+	}
 }
 
 // stateWords are the words of the states of nodes, and whether Slurm starts no job on nodes with it.
@@ -142,7 +174,7 @@ var stateWords = map[string]bool{"DOWN": true, "DRAIN": true, "DRAINED": true, "
 
 // startsNothing reports whether Slurm starts no job on a node in a state of these words, each in the form
 // of scontrol (DOWN*, DRAIN) or of its JSON. Nodes that save power are started for jobs.
-func (l *Log) startsNothing(words []string, place Place) (out bool) {
+func (l *slurmReader) startsNothing(words []string, place Place) (out bool) {
 	for _, word := range words {
 		plain := strings.TrimRight(strings.ToUpper(word), "*~#!%$@^-")
 		stops, known := stateWords[plain]
@@ -155,7 +187,7 @@ func (l *Log) startsNothing(words []string, place Place) (out bool) {
 }
 
 // readEvents reads what sacctmgr -P show event writes: when nodes were out of service.
-func (l *Log) readEvents(name string, in *bufio.Reader, loc *time.Location) error {
+func (l *slurmReader) readEvents(name string, in *bufio.Reader, loc *time.Location) error {
 	t, err := newTable(name, l.skipped, in, "reason")
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ type slurmReservation struct {
 }
 
 // readScontrolReservations reads what scontrol show reservation writes, with or without -o.
-func (l *Log) readScontrolReservations(name string, in *bufio.Reader, loc *time.Location) error {
+func (l *slurmReader) readScontrolReservations(name string, in *bufio.Reader, loc *time.Location) error {
 	t := &table{file: name, in: in, line: l.skipped}
 	f := File{Name: name, Kind: "scontrol show reservation"}
 	var r *slurmReservation
@@ -93,7 +93,7 @@ func (l *Log) readScontrolReservations(name string, in *bufio.Reader, loc *time.
 }
 
 // addReservation adds a reservation. Nodes that are reserved for maintenance are out of service.
-func (l *Log) addReservation(r *slurmReservation, place Place) {
+func (l *slurmReader) addReservation(r *slurmReservation, place Place) {
 	if r.unread {
 		return
 	}

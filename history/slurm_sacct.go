@@ -45,7 +45,7 @@ func slurmState(text string) (State, bool) {
 
 // readSacct reads what sacct -P writes. Steps of jobs are not jobs; a job that was requeued has a
 // row for each attempt (sacct -D), and each attempt becomes a job.
-func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error {
+func (l *slurmReader) readSacct(name string, in *bufio.Reader, loc *time.Location) error {
 	t, err := newTable(name, l.skipped, in, TextFields...)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error
 
 // sacctReader reads the rows of one text. Its numbers are those of columns, -1 for one that is not there.
 type sacctReader struct {
-	l   *Log
+	l   *slurmReader
 	t   *table
 	loc *time.Location
 
@@ -352,7 +352,7 @@ func guessState(j *Job, placed bool) State {
 }
 
 // addSlurmJobs adds a job, or the tasks of an array that have not started, such as 3,5-9%2.
-func (l *Log) addSlurmJobs(j *Job, base, list string) error {
+func (l *slurmReader) addSlurmJobs(j *Job, base, list string) error {
 	if j.GPUs > 0 && strings.Contains(j.ID, "+") {
 		l.Report.assume("a component of a heterogeneous job is a job of its own, which may start apart from the others",
 			j.Place)
@@ -385,7 +385,7 @@ func (l *Log) addSlurmJobs(j *Job, base, list string) error {
 }
 
 // limitTasks says that not all tasks of an array may run at once.
-func (l *Log) limitTasks(place Place) {
+func (l *slurmReader) limitTasks(place Place) {
 	l.Report.leaveOut("the limit of an array's tasks that run at once", place)
 }
 
@@ -409,7 +409,7 @@ const yearUs = 365 * 24 * 3600 * 1e6
 
 // describe sets what a job asked for and what it had. What accounting does not count stands elsewhere: in
 // gres_detail, in what the job asks for on each node, or on its command line.
-func (l *Log) describe(j *Job, row *slurmRow) {
+func (l *slurmReader) describe(j *Job, row *slurmRow) {
 	asked, got, told := &row.asked, &row.got, &row.told
 	if row.fromAccounting {
 		l.accounted++
@@ -533,7 +533,7 @@ func (j *Job) chooseType(asked, got resources, named []string) {
 }
 
 // choose sets the nodes that a job must have and those that it must not have.
-func (l *Log) choose(j *Job, told submission) {
+func (l *slurmReader) choose(j *Job, told submission) {
 	for _, list := range []struct {
 		name  string
 		texts []string
@@ -547,24 +547,6 @@ func (l *Log) choose(j *Job, told submission) {
 	for _, option := range told.unread {
 		l.Report.leaveOut(option+" names a file of nodes, which the log does not have: the job is not kept to them", j.Place)
 	}
-}
-
-// dependencies returns the jobs of a list such as afterok:12:13,afterany:14. after alone waits for
-// a start, singleton for no job that is named: these are left out.
-func dependencies(list string) (ids []string) {
-	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == '?' }) {
-		kind, jobs, ok := strings.Cut(part, ":")
-		if !ok || kind == "after" {
-			continue
-		}
-		for _, id := range strings.Split(jobs, ":") {
-			id, _, _ = strings.Cut(id, "(")
-			if id, _, _ = strings.Cut(id, "+"); id != "" {
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids
 }
 
 // hold says on which nodes a job was. Numbers by node are known on one node; where they divide evenly, they
@@ -593,22 +575,4 @@ func (j *Job) hold(names []string, got resources) {
 			j.On = append(j.On, Held{Node: names[0], Type: g.Type, GPUs: int64(g.Count)})
 		}
 	}
-}
-
-// splitOutside splits at commas that are in no parentheses.
-func splitOutside(text string) (parts []string) {
-	depth, from := 0, 0
-	for i := range len(text) {
-		switch text[i] {
-		case '(':
-			depth++
-		case ')':
-			depth--
-		case ',':
-			if depth == 0 {
-				parts, from = append(parts, text[from:i]), i+1
-			}
-		}
-	}
-	return append(parts, text[from:])
 }

@@ -321,3 +321,21 @@ func hostSet(lists []string) (out []string, bad string) {
 	slices.Sort(out)
 	return slices.Compact(out), bad
 }
+
+// dependencies returns the jobs of a list such as afterok:12:13,afterany:14. after alone waits for
+// a start, singleton for no job that is named: these are left out.
+func dependencies(list string) (ids []string) {
+	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == '?' }) {
+		kind, jobs, ok := strings.Cut(part, ":")
+		if !ok || kind == "after" {
+			continue
+		}
+		for _, id := range strings.Split(jobs, ":") {
+			id, _, _ = strings.Cut(id, "(")
+			if id, _, _ = strings.Cut(id, "+"); id != "" {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}

@@ -22,7 +22,7 @@ var shiftsUs = []int64{3600e6, -3600e6, 1800e6, -1800e6}
 // settleTimes sets the times of a job. Of local times that stand twice those count that agree with the elapsed
 // seconds, then those in the order of a job's life, then the earlier ones. It says whether start and end are known as
 // far as the job has them: where one of them could not be read, the other and the elapsed seconds tell it.
-func (l *Log) settleTimes(j *Job, known *jobTimes, place Place) bool {
+func (l *slurmReader) settleTimes(j *Job, known *jobTimes, place Place) bool {
 	at := [4]int64{known.at[0].us, known.at[1].us, known.at[2].us, known.at[3].us}
 	if twice := slices.ContainsFunc(known.at[:], func(c clock) bool { return c.later > 0 }); twice {
 		var sure bool
@@ -102,14 +102,8 @@ func (k *jobTimes) readings() (best [4]int64, sure bool) {
 	return best, sure
 }
 
-// clusterRows are the rows of one cluster.
-type clusterRows struct {
-	rows  int
-	first Place
-}
-
 // countCluster counts a row of a cluster. A name that Slurm gives no cluster is set aside.
-func (l *Log) countCluster(name string, place Place) {
+func (l *slurmReader) countCluster(name string, place Place) {
 	if name == "" {
 		return
 	}
@@ -137,7 +131,7 @@ const manyRows = 5
 
 // oneCluster refuses texts of several clusters, whose jobs and nodes may be called alike. A single row of another
 // cluster is left out.
-func (l *Log) oneCluster() error {
+func (l *slurmReader) oneCluster() error {
 	if len(l.clusters) < 2 {
 		return nil
 	}

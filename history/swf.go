@@ -46,7 +46,7 @@ var swfNames = [swfFields]string{"job number", "submit time", "wait time", "run 
 // readSWF reads a text in the Standard Workload Format of the Parallel Workloads Archive: comments, which begin with ;
 // and whose first ones are a header, and lines of 18 numbers. A processor counts as a GPU, or as many as
 // cfg.ProcessorsPerGPU. The header tells when time 0 was (UnixStartTime) and the cluster (MaxProcs, MaxNodes).
-func (l *Log) readSWF(name string, in *bufio.Reader, cfg ReadConfig) error {
+func (l *tableReader) readSWF(name string, in *bufio.Reader, cfg ReadConfig) error {
 	t := &table{file: name, in: in}
 	f := File{Name: name, Kind: "Standard Workload Format"}
 	perGPU := max(1, cfg.ProcessorsPerGPU)
@@ -105,7 +105,7 @@ func (l *Log) readSWF(name string, in *bufio.Reader, cfg ReadConfig) error {
 }
 
 // swfHeader keeps a number of the header.
-func (l *Log) swfHeader(header map[string]int64, key, value string, place Place) {
+func (l *tableReader) swfHeader(header map[string]int64, key, value string, place Place) {
 	key = strings.ToLower(strings.TrimSpace(key))
 	if !slices.Contains([]string{"maxprocs", "maxnodes", "unixstarttime"}, key) {
 		return
@@ -123,7 +123,7 @@ func (l *Log) swfHeader(header map[string]int64, key, value string, place Place)
 }
 
 // swfNodes makes the cluster of the header: MaxNodes nodes with equal numbers of GPUs, or one with all of MaxProcs.
-func (l *Log) swfNodes(header map[string]int64, perGPU int64, file string) error {
+func (l *tableReader) swfNodes(header map[string]int64, perGPU int64, file string) error {
 	gpus, nodes := header["maxprocs"]/perGPU, header["maxnodes"]
 	if gpus == 0 {
 		gpus = nodes
@@ -151,7 +151,7 @@ func (l *Log) swfNodes(header map[string]int64, perGPU int64, file string) error
 }
 
 // swfLine makes a job of one line.
-func (l *Log) swfLine(words []string, beginS, perGPU int64, place Place) (j Job, ok bool) {
+func (l *tableReader) swfLine(words []string, beginS, perGPU int64, place Place) (j Job, ok bool) {
 	var v [swfFields]float64
 	for i := range v {
 		v[i] = -1

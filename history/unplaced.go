@@ -3,46 +3,17 @@ package history
 import (
 	"cmp"
 	"container/heap"
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/hare-sched/hare"
 )
 
-// unplacedJob is a job of a table that does not say on which nodes it ran.
-type unplacedJob struct {
-	at      int    // in Log.Jobs
-	ran     string // the GPU type on which it ran; "" where that is not known
-	nowhere bool   // no row of its table says where the job ran
-}
-
-// finishTables makes the jobs of tables that belong together, adds the nodes of cfg, and places the jobs of which no
-// text says where they ran.
-func (l *Log) finishTables(cfg ReadConfig) error {
-	if l.pai != nil {
-		if err := l.finishPAI(); err != nil {
-			return err
-		}
-	}
-	if len(cfg.GPUs) > 0 {
-		if slices.ContainsFunc(l.Nodes, func(n Node) bool { return len(n.GPUs) > 0 && n.Name != headerPool }) {
-			return errors.New("history: nodes are given both by a text and as GPUs (--gpus): leave one out")
-		}
-		l.Nodes, l.index = nil, nil
-		for _, g := range cfg.GPUs {
-			l.node(strings.ToLower(g.Type)).addGPUs(g.Type, g.Count)
-		}
-	}
-	l.placeUnplaced()
-	return nil
-}
-
 // placeUnplaced finds GPUs for the jobs of tables that do not say where they ran: on the nodes that a table of
 // nodes or ReadConfig.GPUs tells, else in one pool of the GPUs of each type. What is known of such a job is how
 // many GPUs it had, so that each is a task unless the table says on how many nodes they were, or how many a task
 // has.
-func (l *Log) placeUnplaced() {
+func (l *tableReader) placeUnplaced() {
 	jobs := l.unplaced
 	l.unplaced = nil
 	known := slices.ContainsFunc(l.Nodes, func(n Node) bool { return len(n.GPUs) > 0 })
@@ -93,7 +64,7 @@ func (l *Log) placeUnplaced() {
 }
 
 // inPool places a job in the pool of its type, a node of its own.
-func (l *Log) inPool(j *Job, ran string) {
+func (l *tableReader) inPool(j *Job, ran string) {
 	ran = cmp.Or(ran, j.Type, untyped)
 	j.On = []Held{{Node: poolName(ran), Type: ran, GPUs: j.GPUs}}
 	l.Report.assume("the table has no column nodes, and no nodes are given (by a table of nodes, or --gpus): the "+

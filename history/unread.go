@@ -1,8 +1,12 @@
 package history
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -93,4 +97,57 @@ func memberName(pointer string) string {
 		return "a value"
 	}
 	return strings.Join(words[min(1, len(words)-1):], ".")
+}
+
+// firstByte returns the first byte of a text that is no space, and leaves the byte there.
+func firstByte(in *bufio.Reader) (byte, error) {
+	for {
+		b, err := in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(b)) {
+			return b, in.UnreadByte()
+		}
+	}
+}
+
+// DecodeObject reads a JSON object into v, which points to a struct, as Read does: members of another form than v has
+// are set aside in the report, and the others are read. at is the place that the report names. It returns whether all
+// was read; an error means that text is no JSON object.
+func (r *Report) DecodeObject(text json.RawMessage, v any, file, at string) (whole bool, err error) {
+	before := r.Unread()
+	place := Place{File: file, At: at}
+	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
+		r.setAside("an entry of a list that is no object: left out", place, string(text))
+		return false, &RowError{place, "is no object"}
+	}
+	if err := r.decode(text, v, place); err != nil {
+		return false, &RowError{place, err.Error()}
+	}
+	return r.Unread() == before, nil
+}
+
+// jsonError is an error in a JSON text of which offset bytes were read.
+type jsonError struct {
+	*RowError
+	offset int64
+}
+
+// jsonFault names file, pointer and byte of a fault of a JSON text; Read adds the line.
+func jsonFault(name, pointer string, d *json.Decoder, err error) error {
+	var syntax *json.SyntaxError
+	var wrong *json.UnmarshalTypeError
+	row := &RowError{Place{File: name, At: pointer}, err.Error()}
+	if errors.As(err, &wrong) { // Go's words name Go's types
+		a := "a "
+		if wrong.Value == "array" || wrong.Value == "object" {
+			a = "an "
+		}
+		row.Reason = strings.TrimPrefix(wrong.Field+": must not be "+a+wrong.Value, ": ")
+	}
+	if errors.As(err, &syntax) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		row.Reason = fmt.Sprintf("byte %d: the JSON ends or breaks off here: %v", d.InputOffset(), err)
+	}
+	return &jsonError{row, d.InputOffset()}
 }

@@ -44,12 +44,6 @@ type Report struct {
 	Assumed  []string `json:"assumed"`
 }
 
-// Column is a column of a trace and how many of its rows have a value there.
-type Column struct {
-	Name   string `json:"name"`
-	Values int    `json:"values"`
-}
-
 // Renamed says which names the jobs of an instance have.
 type Renamed struct {
 	Jobs int    `json:"jobs"`

@@ -240,3 +240,9 @@ func roundHalfUp(x *big.Rat) (v int64, ok bool) {
 	}
 	return n.Int64(), true
 }
+
+// Column is a column of a trace and how many of its rows have a value there.
+type Column struct {
+	Name   string `json:"name"`
+	Values int    `json:"values"`
+}

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/hare-sched/hare/history"
 )
 
 // queueColumns are the columns of squeue -O that tell what is read of squeue --json, with the members
@@ -89,7 +91,7 @@ func oneTypeEach(nodes []byte) bool {
 			first := ""
 			for _, part := range strings.Split(gres, ",") {
 				fields := strings.Split(part, ":")
-				if fields[0] != "gpu" {
+				if !history.CountsGPUs(fields[0]) {
 					continue
 				}
 				if first != "" {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"strconv"
+
 	"github.com/hare-sched/hare"
 )
 
@@ -260,3 +262,5 @@ func (r *room) parts(req *request, kind, kinds int, usable func(node int32) bool
 	}
 	return out
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }

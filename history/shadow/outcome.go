@@ -3,7 +3,6 @@ package shadow
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
@@ -128,5 +127,3 @@ func ranOn(happened *outcome, kinds map[string]string, job int) map[string]bool 
 	}
 	return ran
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -43,45 +43,28 @@ func (s *Survival) Valid() bool {
 // NewSurvival estimates the distribution from the sizes of the jobs that ended and from
 // what the others have attained. Neither slice is changed. It takes O(n log n).
 func NewSurvival(ended, running []int64) *Survival {
-	type observation struct {
-		size int64
-		ends bool
+	if len(ended) == 0 {
+		return &Survival{}
 	}
-	all := make([]observation, 0, len(ended)+len(running))
-	for _, v := range ended {
-		all = append(all, observation{v, true})
-	}
-	for _, v := range running {
-		all = append(all, observation{v, false})
-	}
-	slices.SortFunc(all, func(a, b observation) int {
-		switch {
-		case a.size != b.size && a.size < b.size:
-			return -1
-		case a.size != b.size:
-			return 1
-		case a.ends == b.ends:
-			return 0
-		case a.ends: // a job that is censored at a size is at risk there
-			return -1
-		}
-		return 1
-	})
-	s := &Survival{}
+	ended, running = slices.Clone(ended), slices.Clone(running)
+	slices.Sort(ended) // numbers alone sort faster than pairs of a number and what happened
+	slices.Sort(running)
+	s := &Survival{At: make([]float64, 0, len(ended)), Alive: make([]float64, 0, len(ended)),
+		Area: make([]float64, 0, len(ended))}
 	share, last, area := 1.0, 0.0, 0.0
-	for i := 0; i < len(all); {
-		size, ends, n := all[i].size, 0, len(all)-i
-		for ; i < len(all) && all[i].size == size; i++ {
-			if all[i].ends {
-				ends++
-			}
+	censored := 0 // how many of running have attained less than the size at hand
+	for i := 0; i < len(ended); {
+		first, size := i, ended[i]
+		for i < len(ended) && ended[i] == size {
+			i++
 		}
-		if ends == 0 {
-			continue
+		for censored < len(running) && running[censored] < size { // one that is censored at a size is at risk there
+			censored++
 		}
+		n := len(ended) - first + len(running) - censored
 		area += float64(share * (float64(size) - last))
 		last = float64(size)
-		share = share * float64(n-ends) / float64(n)
+		share = share * float64(n-(i-first)) / float64(n)
 		s.At, s.Alive, s.Area = append(s.At, last), append(s.Alive, share), append(s.Area, area)
 	}
 	if n := (len(s.At) + maxPoints - 1) / maxPoints; n > 1 {
