@@ -19,7 +19,7 @@ import (
 // ring has: a list that only becomes shorter.
 var knots = map[string]int{
 	".": 12, "adapters/kube": 13, "adapters/ray": 9, "adapters/slurm": 7, "api": 43, "bench": 6,
-	"bench/experiment": 28, "client": 6, "executor": 10, "executor/pool": 6, "executor/worker": 4, "explain": 11,
+	"bench/experiment": 28, "executor": 10, "executor/pool": 6, "explain": 11,
 	"history": 36, "history/shadow": 4, "online": 13, "online/placement": 4, "online/policies": 52,
 	"online/policytest": 6, "online/regret": 6, "plot": 12, "relax": 28, "serve/clusters": 8,
 	"serve/clusters/ledger": 14, "serve/service": 6, "serve/sessions": 11, "serve/solves": 8, "serve/store/sqlite": 9,
