@@ -11,10 +11,8 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -286,21 +284,3 @@ func fetch[T any](ctx context.Context, c *Client, x call) (*T, error) {
 
 // NewKey makes an Idempotency-Key: 128 random bits.
 func NewKey() string { return rand.Text() }
-
-// isLoopback reports whether a host is this machine.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// retryAfter parses a Retry-After header: seconds or a date.
-func retryAfter(header string) time.Duration {
-	n, err := strconv.ParseInt(header, 10, 32)
-	if err == nil && n >= 0 {
-		return time.Duration(n) * time.Second
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
-}

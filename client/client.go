@@ -7,6 +7,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -116,3 +117,9 @@ func New(cfg Config) (*Client, error) {
 
 // Close closes idle connections.
 func (c *Client) Close() { c.cfg.HTTPClient.CloseIdleConnections() }
+
+// isLoopback reports whether a host is this machine.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

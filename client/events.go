@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -232,3 +233,5 @@ func readLine(in *bufio.Reader, limit int64) ([]byte, error) {
 		}
 	}
 }
+
+func solvePath(id string, more string) string { return "/v1/solves/" + url.PathEscape(id) + more }

@@ -3,14 +3,10 @@ package client
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 )
-
-// errStopped is returned by a consumer that reads no further.
-var errStopped = errors.New("client: stopped")
 
 func malformedLine(err error) error {
 	return fmt.Errorf("client: a line of the answer is not what was expected: %w", err)

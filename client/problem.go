@@ -10,6 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"strconv"
+
+	"errors"
+
 	"github.com/hare-sched/hare"
 )
 
@@ -93,3 +97,18 @@ func firstLine(text []byte) string {
 	}
 	return strings.ToValidUTF8(line, "?")
 }
+
+// retryAfter parses a Retry-After header: seconds or a date.
+func retryAfter(header string) time.Duration {
+	n, err := strconv.ParseInt(header, 10, 32)
+	if err == nil && n >= 0 {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// errStopped is returned by a consumer that reads no further.
+var errStopped = errors.New("client: stopped")

@@ -170,8 +170,6 @@ type Solve struct {
 // Done reports whether the solve has ended.
 func (s *Solve) Done() bool { return s.Status != "queued" && s.Status != "running" }
 
-func solvePath(id string, more string) string { return "/v1/solves/" + url.PathEscape(id) + more }
-
 // Get returns the state of a solve.
 func (c *Client) Get(ctx context.Context, id string) (*Solve, error) { return c.get(ctx, id, 0) }
 

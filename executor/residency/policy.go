@@ -1,10 +1,6 @@
 package residency
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Hare keeps the models that are needed next and else those used last, and prefetches. It is the
 // speculative memory management of Hare (HPDC 2022, section 4): the running model stays;
@@ -20,32 +16,10 @@ type Hare struct {
 // LRU evicts the model whose last task ended longest ago, and copies nothing ahead.
 type LRU struct{}
 
-// Belady knows the future and evicts the model whose next task is furthest away. Where all
-// models have the same size no policy copies fewer. With unequal sizes it is a heuristic;
-// Optimum has the least number of copies.
-type Belady struct{}
-
 var (
 	_ Policy = Hare{}
 	_ Policy = LRU{}
-	_ Policy = Belady{}
 )
-
-// names are the names that Find knows.
-var names = []string{"hare", "lru", "belady"}
-
-// Find returns the policy with a name.
-func Find(name string) (Policy, error) {
-	switch name {
-	case "hare":
-		return Hare{}, nil
-	case "lru":
-		return LRU{}, nil
-	case "belady":
-		return Belady{}, nil
-	}
-	return nil, fmt.Errorf("residency: there is no policy %.40q: %s", name, strings.Join(names, ", "))
-}
 
 // Ahead is the number of next models that count.
 func (h Hare) Ahead() int {
@@ -81,22 +55,6 @@ func (LRU) Prefetch() bool { return false }
 // Victim returns the model that ended first.
 func (LRU) Victim(candidates []Candidate) int {
 	return first(candidates, func(a, b Candidate) bool { return age(a) < age(b) })
-}
-
-// Ahead is all tasks.
-func (Belady) Ahead() int { return -1 }
-
-// Prefetch is false.
-func (Belady) Prefetch() bool { return false }
-
-// Victim returns the model whose next task is furthest away.
-func (Belady) Victim(candidates []Candidate) int {
-	return first(candidates, func(a, b Candidate) bool {
-		if (a.Next < 0) != (b.Next < 0) {
-			return a.Next < 0
-		}
-		return a.Next > b.Next
-	})
 }
 
 // age is the number of the last task that used a copy, or for which it was made.

@@ -96,13 +96,13 @@ func TestHareOnRecordedSessions(t *testing.T) {
 			var least int64
 			var counts [4]residency.Counts
 			for _, tasks := range all {
-				n, err := residency.Optimum(tasks, total*percent/100)
+				n, err := leastCopies(tasks, total*percent/100)
 				if err != nil {
 					t.Fatal(err)
 				}
 				least += n
 				for p, policy := range []residency.Policy{residency.Hare{}, residency.Hare{Models: 1},
-					residency.LRU{}, residency.Belady{}} {
+					residency.LRU{}, belady{}} {
 					n := play(t, tasks, total*percent/100, policy)
 					counts[p].Misses += n.Misses
 					counts[p].Prefetches += n.Prefetches

@@ -5,6 +5,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"fmt"
+
+	"syscall"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/executor/residency"
 )
@@ -91,4 +95,29 @@ func (cfg *Config) validate() error {
 	}
 	cfg.Directory = directory
 	return ownDirectory(directory)
+}
+
+// ownDirectory makes a directory for this user alone, or refuses one that others may enter.
+func ownDirectory(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	owner, ok := ownerOf(info)
+	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || ok && owner != os.Geteuid() {
+		return fmt.Errorf("worker: %s must be a directory of this user that is closed to others: chmod 700 %s", path, path)
+	}
+	return nil
+}
+
+// ownerOf returns the user to whom a file belongs.
+func ownerOf(info os.FileInfo) (int, bool) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(stat.Uid), true
 }

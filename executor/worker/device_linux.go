@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/hare-sched/hare/executor/residency"
@@ -380,13 +378,4 @@ func (d *device) close() {
 	d.turn.Lock()
 	defer d.turn.Unlock()
 	d.attached = nil
-}
-
-// ownerOf returns the user to whom a file belongs.
-func ownerOf(info os.FileInfo) (int, bool) {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return int(stat.Uid), true
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -123,22 +122,6 @@ func NewNode(cfg Config) (*Node, error) {
 		n.devices = append(n.devices, &device{node: n, index: i, cache: cache})
 	}
 	return n, nil
-}
-
-// ownDirectory makes a directory for this user alone, or refuses one that others may enter.
-func ownDirectory(path string) error {
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
-	owner, ok := ownerOf(info)
-	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || ok && owner != os.Geteuid() {
-		return fmt.Errorf("worker: %s must be a directory of this user that is closed to others: chmod 700 %s", path, path)
-	}
-	return nil
 }
 
 // Add adds a job, whose module a worker of the device imports at once. A job that was added

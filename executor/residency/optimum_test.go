@@ -1,29 +1,30 @@
-package residency
+package residency_test
 
 import (
 	"math/bits"
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/executor/residency"
 )
 
-// OptimumModels is the greatest number of different models that Optimum takes.
-const OptimumModels = 16
+// optimumModels is the greatest number of different models that leastCopies takes.
+const optimumModels = 16
 
-// Optimum returns the least number of copies into an empty memory of capacity bytes with
+// leastCopies returns the least number of copies into an empty memory of capacity bytes with
 // which all tasks find their models, in the order of tasks. It knows the whole order; no
 // policy copies less often, with prefetching or without. Versions do not count.
 //
-// Optimum is exact also where sizes differ, where the problem is NP-hard in general: it goes
+// leastCopies is exact also where sizes differ, where the problem is NP-hard in general: it goes
 // through the sets of models that may be in memory, of which there are at most 2^16. A
 // copy may always be put off until a task needs it, and a model may always stay until
 // there is no room, so that only the largest sets that fit are followed.
-func Optimum(tasks []Model, capacity int64) (int64, error) {
+func leastCopies(tasks []residency.Model, capacity int64) (int64, error) {
 	var names []string
 	bytes := map[string]int64{}
 	for _, m := range tasks {
 		if m.Bytes > capacity {
-			return 0, &TooBigError{Job: m.Job, Bytes: m.Bytes, Capacity: capacity}
+			return 0, &residency.TooBigError{Job: m.Job, Bytes: m.Bytes, Capacity: capacity}
 		}
 		if was, ok := bytes[m.Job]; !ok {
 			names = append(names, m.Job)
@@ -32,7 +33,7 @@ func Optimum(tasks []Model, capacity int64) (int64, error) {
 		}
 		bytes[m.Job] = m.Bytes
 	}
-	if len(names) > OptimumModels {
+	if len(names) > optimumModels {
 		return 0, &hare.InvalidError{Pointer: "/tasks", Code: "too_many", Detail: "names more than 16 models"}
 	}
 	o := &optimum{capacity: capacity, kept: map[[2]uint32][]uint32{}}
@@ -100,4 +101,28 @@ func (o *optimum) largest(set, job uint32) []uint32 {
 	}
 	o.kept[key] = sets
 	return sets
+}
+
+// belady knows the future and evicts the model whose next task is furthest away. Where all
+// models have the same size no policy copies fewer. With unequal sizes it is a heuristic;
+// leastCopies has the least number of copies.
+type belady struct{}
+
+var _ residency.Policy = belady{}
+
+// Ahead is all tasks.
+func (belady) Ahead() int { return -1 }
+
+// Prefetch is false.
+func (belady) Prefetch() bool { return false }
+
+// Victim returns the model whose next task is furthest away; of several, the first.
+func (belady) Victim(candidates []residency.Candidate) (victim int) {
+	for i, c := range candidates {
+		best := candidates[victim].Next
+		if best >= 0 && (c.Next < 0 || c.Next > best) {
+			victim = i
+		}
+	}
+	return victim
 }
