@@ -1,6 +1,9 @@
 package policies
 
-import "github.com/hare-sched/hare/internal/saturating"
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/saturating"
+)
 
 // The functions of this file are those of package saturating, by short names.
 
@@ -10,3 +13,6 @@ func times(a, b int64) int64 { return saturating.Mul(a, b) }
 
 // mulDivUp is a·b/c rounded up, for c > 0.
 func mulDivUp(a, b, c int64) int64 { return saturating.MulDivUp(a, b, c) }
+
+// spanUs is how long some rounds take, or hare.MaxExact where that is longer.
+func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }

@@ -54,7 +54,7 @@ func (a *asrpt) touched(l *ListScheduler, j *JobState) {
 		a.dequeue(j)
 	}
 	if l.nowUs > a.machine.nowUs && (l.nowUs >= a.machine.nextUs() || l.nowUs >= a.delayedUntil()) {
-		l.changed = true
+		l.Reschedule()
 	}
 }
 
@@ -92,7 +92,7 @@ func (a *asrpt) after(l *ListScheduler) {
 	if a.cfg.DelayUs < 0 || len(a.queue) == 0 || !l.anyFree() {
 		return
 	}
-	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil // there are none where starts are adopted
+	l.ForgetReservations() // there are none where starts are adopted
 	defer l.openQuotas()
 	for _, j := range a.queue {
 		switch {
@@ -105,7 +105,7 @@ func (a *asrpt) after(l *ListScheduler) {
 		case a.cfg.Pass || l.nodes != nil && l.heldByQuota(j):
 		case !a.cfg.Backfill:
 			return // it does not fit and blocks the others
-		case l.reserved.forJob == nil:
+		case !l.Reserved():
 			l.reserve(j)
 		}
 	}
@@ -117,7 +117,7 @@ func (a *asrpt) prepare(l *ListScheduler) {
 	a.machine.speed = int64(l.GPUs())
 	for _, j := range a.noted {
 		x := srptOf(j)
-		if x.noted = false; l.jobOf[j.spec.ID] != j {
+		if x.noted = false; l.Job(j.spec.ID) != j {
 			continue
 		}
 		if !x.known {
@@ -140,7 +140,7 @@ func (a *asrpt) prepare(l *ListScheduler) {
 // size is the work of a job that arrives on the virtual machine.
 func (a *asrpt) size(l *ListScheduler, j *JobState) int64 {
 	us := times(a.rounds(l, j), a.leastUs(l, j))
-	if h := j.spec.Hints; a.cfg.Trust && l.belief != nil && h != nil && h.EstimateUs > 0 {
+	if h := j.spec.Hints; a.cfg.Trust && l.LearnsSizes() && h != nil && h.EstimateUs > 0 {
 		us = h.EstimateUs
 	}
 	return max(1, times(us, j.width()))
@@ -306,7 +306,7 @@ func (a *asrpt) starts(l *ListScheduler, j *JobState) bool {
 // blocks the others.
 func (a *asrpt) startQueue(l *ListScheduler) (blocked bool) {
 	a.starting = true
-	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
+	l.ForgetReservations()
 	kept := a.queue[:0]
 	for i, j := range a.queue {
 		if blocked || !l.anyFree() {
@@ -325,7 +325,7 @@ func (a *asrpt) startQueue(l *ListScheduler) (blocked bool) {
 			case a.cfg.Pass || l.nodes != nil && l.heldByQuota(j):
 			case !a.cfg.Backfill:
 				blocked = true
-			case l.reserved.forJob == nil:
+			case !l.Reserved():
 				l.reserve(j)
 			}
 			continue
@@ -384,7 +384,7 @@ func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
 	*a = asrpt{cfg: a.cfg, placing: a.placing, places: in.Places,
 		machine: singleMachine{nowUs: in.NowUs, speed: int64(l.GPUs())}}
 	if h := in.Hardware; (a.cfg.Named != nil) != (h != nil) ||
-		h != nil && (!slices.Equal(h.Topology, l.described.Topology()) || a.equip(h) != nil) {
+		h != nil && (!slices.Equal(h.Topology, l.Topology()) || a.equip(h) != nil) {
 		return false
 	}
 	if (a.cfg.Predict != SizesTold) != (in.Forest != nil) || in.Forest != nil && !a.forest.Restore(in.Forest) {

@@ -236,7 +236,7 @@ func (a *asrpt) waits(l *ListScheduler, j *JobState) bool {
 		return false
 	}
 	t := a.training(j)
-	if t == nil && j.spread.syncUs == nil {
+	if t == nil && !j.TimesBySpread() {
 		return false
 	}
 	least, gpuType := a.leastOn(l, j)

@@ -48,9 +48,9 @@ func (kp *keepsPromises) Step(nowUs int64, events []hare.Event) ([]hare.Decision
 		}
 		for _, h := range before {
 			_, mix := kp.holding(h.j)
-			waits := h.j.ready() == h.j.spec.Tasks && kp.jobOf[h.j.spec.ID] == h.j
+			waits := h.j.ready() == h.j.spec.Tasks && kp.Job(h.j.spec.ID) == h.j
 			if waits && h.j.promise != nil && *h.j.promise == h.p && kp.kept(h.j, mix) != nil &&
-				kp.jobOf[out[i].Job].serial > h.j.serial && (h.p.Type < 0 || kp.gpus[kp.gpuOf[out[i].GPU]].gpuType == h.p.Type) {
+				kp.Job(out[i].Job).serial > h.j.serial && (h.p.Type < 0 || kp.gpus[kp.gpuOf[out[i].GPU]].gpuType == h.p.Type) {
 				kp.t.Fatalf("at %d: job %s starts on %s, which job %s was promised for %d", nowUs, out[i].Job, out[i].GPU,
 					h.j.spec.ID, h.p.AtUs)
 			}

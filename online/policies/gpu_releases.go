@@ -9,9 +9,6 @@ import (
 	"github.com/hare-sched/hare/online/planner"
 )
 
-// gpuRelease is some GPUs of a type and when they are expected to be free.
-type gpuRelease struct{ atUs, count int64 }
-
 // heldGPUs are the GPUs of one type that a job holds, and when they are expected to be free:
 // at the end of the round that runs or, for jobs whose turn is at startUs or after it, restUs
 // later. It is an entry of three lists by different keys.
@@ -143,7 +140,7 @@ func (gr *gpuReleases) settle(nowUs int64, gpuType int) {
 		gr.remove(&h)
 		h.overdue = true
 		gr.insert(&h)
-		held := h.job.turns.held
+		held := planOf(h.job).turns.held
 		held[slices.IndexFunc(held, func(t typedHeld) bool { return t.gpuType == gpuType })].overdue = true
 	}
 }
@@ -231,8 +228,8 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 	room := r.free[c.Type] + ends.countTo(atUs) + rounds.countTo(atUs) + overdue.countTo(atUs-l.nowUs) +
 		late.countTo(math.MaxInt64)
 	stale := func(o *JobState) {
-		for i := range o.turns.held {
-			h := &o.turns.held[i]
+		for i := range planOf(o).turns.held {
+			h := &planOf(o).turns.held[i]
 			freeUs := h.endUs
 			if h.overdue {
 				freeUs = l.nowUs
@@ -245,13 +242,13 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 			}
 		}
 	}
-	if !j.turns.touched {
+	if !planOf(j).turns.touched {
 		stale(j)
 	}
 	gr.loose = gr.loose[:0]
 	for _, o := range r.index.touched {
 		stale(o)
-		if o == j || l.jobOf[o.spec.ID] != o {
+		if o == j || l.Job(o.spec.ID) != o {
 			continue
 		}
 		if h, ok := r.heldOf(o, c.Type); ok {
@@ -272,7 +269,7 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 		return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count, chunk: math.MaxInt64}
 	}
 	// Then those that are free next.
-	skip := func(h *heldGPUs) bool { return h.job == j || h.job.turns.touched }
+	skip := func(h *heldGPUs) bool { return h.job == j || planOf(h.job).turns.touched }
 	end, over, round := ends.next(skip), overdue.next(skip), rounds.next(skip)
 	for {
 		first, from := gpuRelease{atUs: math.MaxInt64}, 0
@@ -318,12 +315,12 @@ func (r *rolling) heldOf(o *JobState, gpuType int) (heldGPUs, bool) {
 		return h, false
 	}
 	h.endUs = l.profiledEndUs(o)
-	next := o.nextRow()
+	next := nextRow(o)
 	switch {
 	case o.spec.Sync == hare.Rigid:
 		h.restUs = spanUs(r.belief.roundsLeft(o)-1, l.heldUs(o, gpuType))
 	case next != nil && r.holds(o, next):
-		h.restUs = spanUs(next.Round+next.Rounds-o.round-1, o.longestUs(next.Types))
+		h.restUs = spanUs(next.Round+next.Rounds-o.round-1, longestUs(o, next.Types))
 		if h.restUs > 0 {
 			h.startUs = next.StartUs
 		}

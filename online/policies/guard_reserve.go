@@ -319,3 +319,6 @@ func (l *ListScheduler) guardReleases(ends []gpuRelease, gpuType int) []gpuRelea
 	}
 	return ends
 }
+
+// gpuRelease is some GPUs of a type and when they are expected to be free.
+type gpuRelease struct{ atUs, count int64 }

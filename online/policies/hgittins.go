@@ -39,16 +39,32 @@ func NewHGittins(cluster *hare.Cluster, cfg HGittinsConfig) *ListScheduler {
 type hgittins struct {
 	cfg    HGittinsConfig
 	belief *sizeBelief
+	index  func(*JobState) *gittinsIndexOfJob
 }
 
-func (cfg HGittinsConfig) rule() Rule { return cfg.ruleWith(&sizeBelief{}) }
+// gittinsIndexOfJob is the Gittins index of a job after some rounds, by a version of the belief and of the job's times.
+type gittinsIndexOfJob struct {
+	value                         float64
+	rounds, version, timesVersion int64
+}
 
-// ruleWith is the rule with a belief that may be another rule's too.
-func (cfg HGittinsConfig) ruleWith(belief *sizeBelief) Rule {
+func (cfg HGittinsConfig) rule() Rule {
+	return cfg.ruleWith(&sizeBelief{}, func(j *JobState) *gittinsIndexOfJob {
+		x, ok := j.Own.(*gittinsIndexOfJob)
+		if !ok {
+			x = &gittinsIndexOfJob{}
+			j.Own = x
+		}
+		return x
+	})
+}
+
+// ruleWith is the rule with a belief, and a place for the index of each job, that may be another rule's too.
+func (cfg HGittinsConfig) ruleWith(belief *sizeBelief, index func(*JobState) *gittinsIndexOfJob) Rule {
 	if cfg.SlowestFactor == 0 {
 		cfg.SlowestFactor = 4
 	}
-	h := &hgittins{cfg: cfg, belief: belief}
+	h := &hgittins{cfg: cfg, belief: belief, index: index}
 	rule := Rule{
 		Name: "hgittins", Hold: hare.Gang, Strict: cfg.Strict, Sticky: !cfg.NotSticky, Slowest: cfg.SlowestFactor,
 		Priority: h.priority,
@@ -69,16 +85,13 @@ func (h *hgittins) priority(l *ListScheduler, j *JobState) float64 {
 	if h.cfg.ByArrival {
 		return float64(j.serial)
 	}
-	sb := h.belief
-	if j.indexVersion != sb.version || j.indexRound != j.round {
-		j.indexVersion, j.indexRound = sb.version, j.round
-		j.index = sb.gittins(j)
+	sb, x := h.belief, h.index(j)
+	if x.version != sb.version || x.rounds != j.round || x.timesVersion != j.timesVersion {
+		*x = gittinsIndexOfJob{sb.gittins(j), j.round, sb.version, j.timesVersion}
 	}
 	weight := max(1, float64(j.spec.WeightMicro))
-	if l.limited() {
-		weight = max(weight, float64(j.guarded.aged))
-	}
-	return -weight * j.index / float64(j.width())
+	weight = max(weight, float64(l.agedInOrder(j)))
+	return -weight * x.value / float64(j.width())
 }
 
 // parseHGittins reads {"slowest_factor": 4, "strict": false, "sticky": true, "by_arrival":

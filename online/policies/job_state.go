@@ -43,15 +43,11 @@ type JobState struct {
 	touched              bool // whether the job is in waitingJobs.touched
 
 	promise *promise // of backfill by estimates; nil before the job is the first that waits
-	claim   *claim   // of rolling
 	guarded guarded
-	turns   jobTurns // of rolling
 	// measured are the times of rounds, for rules that learn speeds.
 	measured []measuredTimes
-	// index is the Gittins index of hgittins, after indexRound rounds and by the curve
-	// indexVersion.
-	index                    float64
-	indexRound, indexVersion int64
+	// timesVersion counts changes of the times of modes, for what is computed from them.
+	timesVersion int64
 	// subject is what spec.Hints say, nil where they say nothing, and prediction what follows.
 	subject    *estimate.Subject
 	prediction estimate.Prediction
@@ -133,3 +129,48 @@ func (j *JobState) WaitsSinceUs() int64 { return j.sinceUs }
 
 // ExecutedUs is how long some task of the job has run, up to the end of its last.
 func (j *JobState) ExecutedUs() int64 { return j.totalUs }
+
+// Round is the round that runs, or the next one.
+func (j *JobState) Round() int64 { return j.round }
+
+// RoundBegun reports whether some task of the round has started.
+func (j *JobState) RoundBegun() bool { return j.next > 0 || len(j.redo) > 0 }
+
+// Running is how many tasks have started and not ended.
+func (j *JobState) Running() int64 { return j.active }
+
+// Finished reports whether all rounds have ended, where the policy knows their number.
+func (j *JobState) Finished() bool { return j.finished }
+
+// GPUs are the GPUs that the job has, in the order of its tasks.
+func (j *JobState) GPUs() []int { return j.gpus }
+
+// LastGPUs are those of its last round, for rules with Sticky.
+func (j *JobState) LastGPUs() []int { return j.last }
+
+// Hold is for how long the round keeps its GPUs; see Rule.Hold.
+func (j *JobState) Hold() hare.Sync { return j.hold }
+
+// Modes are the types that the job may use, in the order in which they are tried.
+func (j *JobState) Modes() []mode { return j.modes }
+
+// Shape is what the job needs of nodes, where the scheduler goes by nodes.
+func (j *JobState) Shape() placement.Shape { return j.shape }
+
+// TimesBySpread reports whether times of the job go by the spread of its rounds.
+func (j *JobState) TimesBySpread() bool { return j.spread.syncUs != nil }
+
+// StartedUs is the first start, or −1 before it.
+func (j *JobState) StartedUs() int64 { return j.startedUs }
+
+// SinceUs is when the job last began to run or to wait.
+func (j *JobState) SinceUs() int64 { return j.sinceUs }
+
+// RunUs and WaitedUs are how long some task has run, and no task, up to SinceUs and since the last promotion.
+func (j *JobState) RunUs() int64 { return j.executedUs }
+
+// WaitedUs is described at RunUs.
+func (j *JobState) WaitedUs() int64 { return j.waitedUs }
+
+// TimesVersion is a number that changes whenever the times of Modes change.
+func (j *JobState) TimesVersion() int64 { return j.timesVersion }

@@ -134,7 +134,7 @@ func (l *ListScheduler) setSpeeds(j *JobState) {
 	}
 	if changed {
 		l.sortModes(j.modes)
-		j.indexVersion = 0
+		j.timesVersion++
 		l.touch(j)
 	}
 }

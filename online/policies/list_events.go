@@ -294,7 +294,7 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 		t = l.addType(e.GPUType)
 		for _, j := range l.jobs {
 			l.remakeModes(j)
-			j.indexVersion = 0 // the fastest type may be another
+			j.timesVersion++ // the fastest type may be another
 		}
 	}
 	if !known {

@@ -77,7 +77,7 @@ func (l *ListScheduler) expectSpreads() {
 			l.setSpeeds(j)
 		} else if l.expectSpread(j) {
 			j.modes = l.modesOf(j)
-			j.indexVersion = 0
+			j.timesVersion++
 			l.touch(j)
 		}
 	}
@@ -98,4 +98,22 @@ func (l *ListScheduler) heldUs(j *JobState, gpuType int) int64 {
 		}
 	}
 	return us
+}
+
+// roundEndUs is when the round of a job that runs is expected to end, now or later.
+func (l *ListScheduler) roundEndUs(j *JobState) int64 { return max(l.nowUs, l.profiledEndUs(j)) }
+
+// profiledEndUs is when the round of a job that runs should end by its profile.
+func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
+	end, slowest := int64(0), int64(0)
+	for _, g := range j.gpus {
+		slowest = max(slowest, l.heldUs(j, l.gpus[g].gpuType))
+	}
+	if l.beganWithSwitch(j) {
+		slowest += l.rule.setup.us()
+	}
+	for _, g := range j.gpus {
+		end = max(end, l.gpus[g].sinceUs+slowest)
+	}
+	return end
 }

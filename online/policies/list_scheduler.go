@@ -414,6 +414,21 @@ func (l *ListScheduler) anyFree() bool {
 	return slices.ContainsFunc(l.free, func(f []int) bool { return len(f) > 0 })
 }
 
+// ScheduleBy starts what fits in the order of another rule, which takes account of switches as the own rule does.
+func (l *ListScheduler) ScheduleBy(other *Rule) {
+	own := l.rule
+	l.rule = *other
+	l.rule.oneNode, l.rule.Touched, l.rule.setup = own.oneNode, own.Touched, own.setup
+	l.schedule()
+	l.rule = own
+}
+
+// SetOneNode sets Rule.OneNode.
+func (l *ListScheduler) SetOneNode(one bool) { l.rule.oneNode = one }
+
+// Reschedule makes a schedule follow the event at hand, or the next one.
+func (l *ListScheduler) Reschedule() { l.changed = true }
+
 // NowUs is the time of the current event.
 func (l *ListScheduler) NowUs() int64 { return l.nowUs }
 

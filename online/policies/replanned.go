@@ -40,7 +40,7 @@ func schedHomoInSessions() Rule {
 func (rp *replanned) rule(name string, hold hare.Sync) Rule {
 	return Rule{
 		Name: name, Hold: hold, LearnSizes: true,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return plannedOf(j) },
+		Priority: func(_ *ListScheduler, j *JobState) float64 { return rankOf(j) },
 		Prepare:  rp.prepare,
 		Left:     func(*ListScheduler, *JobState, bool) { rp.due = true },
 		Resized:  func(*ListScheduler) { rp.due = true },
@@ -52,16 +52,10 @@ func (rp *replanned) rule(name string, hold hare.Sync) Rule {
 const (
 	// maxReplanned is the most jobs of one relaxation: the first by weighted shortest time.
 	maxReplanned = 200
-	// unplanned is plannedOf of jobs without a place. Jobs beyond maxReplanned come
+	// unplanned is the rank of jobs without a place. Jobs beyond maxReplanned come
 	// before them.
 	unplanned = math.MaxFloat64
 )
-
-// plannedOf is the time at which half of the job is done in the plan.
-func plannedOf(j *JobState) float64 {
-	x, _ := j.Own.(float64)
-	return x
-}
 
 // prepare orders the jobs where something has changed.
 func (rp *replanned) prepare(l *ListScheduler) {
@@ -74,7 +68,7 @@ func (rp *replanned) prepare(l *ListScheduler) {
 		j.Own = unplanned / 2 * (1 - float64(j.spec.WeightMicro)/(float64(j.spec.WeightMicro)+
 			float64(j.RoundsLeft())*float64(l.RoundUs(j))*float64(j.spec.Tasks)))
 	}
-	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(plannedOf(a), plannedOf(b)) })
+	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(rankOf(a), rankOf(b)) })
 	if len(jobs) > maxReplanned {
 		jobs = jobs[:maxReplanned]
 	}
@@ -90,7 +84,7 @@ func (rp *replanned) prepare(l *ListScheduler) {
 	}
 	var placed []*JobState
 	for _, j := range jobs {
-		if spec, ok := l.relaxable(j); ok {
+		if spec, ok := relaxable(l, j); ok {
 			inst.Jobs, placed = append(inst.Jobs, spec), append(placed, j)
 		}
 	}
@@ -119,7 +113,7 @@ func (rp *replanned) prepare(l *ListScheduler) {
 
 // relaxable is a job as a relaxation has it; false where no GPUs in service of known
 // speed are enough for a round.
-func (l *ListScheduler) relaxable(j *JobState) (hare.Job, bool) {
+func relaxable(l *ListScheduler, j *JobState) (hare.Job, bool) {
 	_, mix := l.holding(j)
 	out := hare.Job{ID: strconv.Itoa(j.serial), WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks,
 		Sync: max(hare.Gang, j.spec.Sync), Rounds: j.RoundsLeft()}
@@ -134,7 +128,7 @@ func (l *ListScheduler) relaxable(j *JobState) (hare.Job, bool) {
 	return out, widest >= out.Tasks || out.Mix && all >= out.Tasks
 }
 
-// replannedSnapshot is the state of replanned. Keys are plannedOf of the jobs in
+// replannedSnapshot is the state of replanned. Keys are the ranks of the jobs in
 // the order of arrival.
 type replannedSnapshot struct {
 	Due  bool      `json:"due"`
@@ -144,7 +138,7 @@ type replannedSnapshot struct {
 func (rp *replanned) encode(l *ListScheduler) any {
 	s := replannedSnapshot{Due: rp.due}
 	for _, j := range l.jobs {
-		s.Keys = append(s.Keys, plannedOf(j))
+		s.Keys = append(s.Keys, rankOf(j))
 	}
 	return s
 }

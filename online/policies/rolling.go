@@ -107,7 +107,7 @@ func newRolling(cfg RollingConfig) *rolling {
 		cfg.Guard.Kappa = rollingKappa
 	}
 	r := &rolling{cfg: cfg, belief: &sizeBelief{}, setup: newSetupTime(cfg.SwitchUs)}
-	r.fallback = HGittinsConfig{}.ruleWith(r.belief)
+	r.fallback = HGittinsConfig{}.ruleWith(r.belief, func(j *JobState) *gittinsIndexOfJob { return &planOf(j).index })
 	return r
 }
 
@@ -154,6 +154,7 @@ type rolling struct {
 	free     []int64 // GPUs of each type
 	reserved []gpuReservation
 	onNodes  nodeReservation
+	onQuotas map[int32]quotaReservation   // what is kept of quotas, by number
 	noRoom   map[needOnNodes][]tasksUntil // of this assignment
 }
 
@@ -177,14 +178,31 @@ type claim struct {
 	at   int           // the row of the next round when it was last asked for
 }
 
+// jobPlan is what rolling keeps of a job.
+type jobPlan struct {
+	claim *claim
+	turns jobTurns
+	index gittinsIndexOfJob
+}
+
+// planOf is what rolling keeps of a job.
+func planOf(j *JobState) *jobPlan {
+	x, ok := j.Own.(*jobPlan)
+	if !ok {
+		x = &jobPlan{}
+		j.Own = x
+	}
+	return x
+}
+
 // nextRow is the row of the plan for the round of a job that waits, or for the one after
 // the round that runs; nil where the plan has none. The last row is for all later rounds.
-func (j *JobState) nextRow() *planner.Row {
-	c := j.claim
+func nextRow(j *JobState) *planner.Row {
+	c := planOf(j).claim
 	if c == nil {
 		return nil
 	}
-	next := j.nextRound()
+	next := nextRound(j)
 	for c.at > 0 && c.rows[c.at].Round > next { // the round that ran was lost
 		c.at--
 	}
@@ -195,7 +213,7 @@ func (j *JobState) nextRow() *planner.Row {
 }
 
 // nextRound is the round that starts next.
-func (j *JobState) nextRound() int64 {
+func nextRound(j *JobState) int64 {
 	if len(j.gpus) > 0 {
 		return j.round + 1
 	}
@@ -246,7 +264,7 @@ func (r *rolling) prepare(l *ListScheduler) {
 	if err != nil { // jobs run as far as they can without a plan
 		r.plan.number, r.plan.arrivals = q.number, q.arrivals
 		for _, j := range l.jobs {
-			j.claim = nil
+			planOf(j).claim = nil
 		}
 		r.index.makeStale()
 		return
@@ -259,7 +277,7 @@ func (r *rolling) priority(l *ListScheduler, j *JobState) float64 {
 	if r.fallsBack(l) {
 		return r.fallback.Priority(l, j)
 	}
-	if row := j.nextRow(); row != nil {
+	if row := nextRow(j); row != nil {
 		return float64(row.StartUs)
 	}
 	return math.Inf(1)
@@ -282,27 +300,6 @@ func (r *rolling) tooOld(l *ListScheduler) bool {
 func (r *rolling) waitsForPlan(l *ListScheduler) bool {
 	return r.cfg.WaitForPlan && r.due() && r.paced(l.nowUs) && !r.tooOld(l)
 }
-
-// roundEndUs is when the round of a job that runs is expected to end, now or later.
-func (l *ListScheduler) roundEndUs(j *JobState) int64 { return max(l.nowUs, l.profiledEndUs(j)) }
-
-// profiledEndUs is when the round of a job that runs should end by its profile.
-func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
-	end, slowest := int64(0), int64(0)
-	for _, g := range j.gpus {
-		slowest = max(slowest, l.heldUs(j, l.gpus[g].gpuType))
-	}
-	if l.beganWithSwitch(j) {
-		slowest += l.rule.setup.us()
-	}
-	for _, g := range j.gpus {
-		end = max(end, l.gpus[g].sinceUs+slowest)
-	}
-	return end
-}
-
-// spanUs is how long some rounds take, or hare.MaxExact where that is longer.
-func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
 
 // parseRolling reads {"migration_s": 60, "switch_s": 10, "moves": 20000, "aside": true,
 // "max_age_s": 60, "plan_every_s": 1, "wait_for_plan": true, "guard": true, "kappa": 4, "fifo_slowdown": 1}, where

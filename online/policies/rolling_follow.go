@@ -25,11 +25,7 @@ func (r *rolling) assign(l *ListScheduler) {
 		return
 	}
 	if r.fallsBack(l) {
-		own := l.rule
-		l.rule = r.fallback
-		l.rule.oneNode, l.rule.Touched, l.rule.setup = own.oneNode, own.Touched, own.setup
-		l.schedule()
-		l.rule = own
+		l.ScheduleBy(&r.fallback)
 		return
 	}
 	r.begin(l)
@@ -41,7 +37,7 @@ func (r *rolling) assign(l *ListScheduler) {
 // begin prepares one call of assign.
 func (r *rolling) begin(l *ListScheduler) {
 	r.l = l
-	r.free, r.reserved, r.onNodes, l.onQuotas = r.free[:0], r.reserved[:0], nil, nil
+	r.free, r.reserved, r.onNodes, r.onQuotas = r.free[:0], r.reserved[:0], nil, nil
 	clear(r.noRoom)
 	for t := range l.types {
 		r.free = append(r.free, int64(len(l.free[t])))
@@ -52,7 +48,7 @@ func (r *rolling) begin(l *ListScheduler) {
 // visit starts a job whose turn it is, or reserves GPUs for the job.
 func (r *rolling) visit(j *JobState, row *planner.Row) {
 	switch {
-	case j.taskByTask():
+	case taskByTask(j):
 		r.startTasks(j)
 	case len(j.gpus) > 0 && j.spec.Sync == hare.Rigid:
 	case len(j.gpus) > 0:
@@ -78,8 +74,8 @@ const switchesAhead = 10
 // turnUs is when the turn of a job comes by its row, or earlier for a job that has ended a
 // round and can go on without a switch.
 func turnUs(l *ListScheduler, j *JobState, row *planner.Row) int64 {
-	us := l.rule.setup.us()
-	if us == 0 || len(j.gpus) > 0 || j.round == 0 || j.taskByTask() {
+	us := l.SwitchUs()
+	if us == 0 || len(j.gpus) > 0 || j.round == 0 || taskByTask(j) {
 		return row.StartUs
 	}
 	for _, c := range row.Types {
@@ -111,7 +107,7 @@ func (r *rolling) held(j *JobState, gpuType int) (n int64) {
 }
 
 // longestUs is the time of a round of a job on the slowest of some types.
-func (j *JobState) longestUs(types []planner.TypeCount) (long int64) {
+func longestUs(j *JobState, types []planner.TypeCount) (long int64) {
 	for _, c := range types {
 		long = max(long, j.durationUs(c.Type))
 	}
@@ -151,7 +147,7 @@ func (r *rolling) endUs(j *JobState, types []planner.TypeCount) int64 {
 	for _, c := range types {
 		setupUs = max(setupUs, r.l.setupUs(j, c.Type, c.Count))
 	}
-	return r.l.nowUs + setupUs + spanUs(rounds, j.longestUs(types))
+	return r.l.nowUs + setupUs + spanUs(rounds, longestUs(j, types))
 }
 
 // start starts a round of a job that fits.
@@ -175,8 +171,8 @@ func (r *rolling) start(j *JobState, types []planner.TypeCount) {
 
 // taskByTask reports whether the rest of the round at hand starts task by task: a GPU of
 // the round was lost, or the round is wider than the cluster.
-func (j *JobState) taskByTask() bool {
-	return j.hold == hare.Relaxed && (j.next > 0 || len(j.redo) > 0)
+func taskByTask(j *JobState) bool {
+	return j.hold == hare.Relaxed && j.RoundBegun()
 }
 
 // startTasks starts tasks of a round that goes task by task, as many as fit.
@@ -223,15 +219,15 @@ func (r *rolling) fill() {
 }
 
 func (r *rolling) fillWith(j *JobState) {
-	if j.claim == nil {
+	if planOf(j).claim == nil {
 		r.l.openRound(j)
 	}
 	switch {
 	case j.ready() == 0:
-	case j.claim == nil && j.hold == hare.Relaxed:
+	case planOf(j).claim == nil && j.hold == hare.Relaxed:
 		r.startTasks(j)
-	case len(j.gpus) > 0 || j.spec.Sync == hare.Rigid && j.claim != nil:
-	case !r.startElsewhere(j) && (j.claim == nil || r.noNodesFor(j)):
+	case len(j.gpus) > 0 || j.spec.Sync == hare.Rigid && planOf(j).claim != nil:
+	case !r.startElsewhere(j) && (planOf(j).claim == nil || r.noNodesFor(j)):
 		r.startMixed(j)
 	}
 }
@@ -239,7 +235,7 @@ func (r *rolling) fillWith(j *JobState) {
 // noNodesFor reports whether the nodes of the types of a job's next row never have room for the
 // row: plans go by sums of GPUs, and the tasks of a gang that mixes types may need distinct nodes.
 func (r *rolling) noNodesFor(j *JobState) bool {
-	row := j.nextRow()
+	row := nextRow(j)
 	return r.l.nodes != nil && row != nil && slices.ContainsFunc(row.Types, func(c planner.TypeCount) bool {
 		return r.l.most(j, c.Type) < c.Count/j.spec.TaskGPUs()
 	})
@@ -249,7 +245,7 @@ func (r *rolling) noNodesFor(j *JobState) bool {
 // whether there was one.
 func (r *rolling) startElsewhere(j *JobState) bool {
 	turnUs, slowest := int64(math.MaxInt64), int64(math.MaxInt64)
-	if row := j.nextRow(); row != nil {
+	if row := nextRow(j); row != nil {
 		turnUs = row.StartUs
 		for _, c := range row.Types {
 			if v := &r.reserved[c.Type]; v.made {

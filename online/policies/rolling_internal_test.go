@@ -58,8 +58,8 @@ func (wa *watched) plan(nowUs int64) {
 		}
 		m := wide[wa.rng.IntN(len(wide))]
 		p.jobs = append(p.jobs, plannedJob{id: j.spec.ID, arrival: int64(j.serial),
-			rows: []planner.Row{{Round: j.nextRound(),
-				Rounds: max(1, j.rounds-j.nextRound()), StartUs: nowUs + wa.rng.Int64N(1000), PeriodUs: m.durationUs,
+			rows: []planner.Row{{Round: nextRound(j),
+				Rounds: max(1, j.rounds-nextRound(j)), StartUs: nowUs + wa.rng.Int64N(1000), PeriodUs: m.durationUs,
 				Types: []planner.TypeCount{{Type: m.gpuType, Count: j.spec.Tasks}}}}})
 	}
 	wa.rolling.follow(l, p)
@@ -70,13 +70,13 @@ func (wa *watched) plan(nowUs int64) {
 // the others to the end of their rounds.
 func (wa *watched) promises() {
 	l := wa.ListScheduler
-	order := slices.DeleteFunc(slices.Clone(l.jobs), func(j *JobState) bool { return j.claim == nil })
+	order := slices.DeleteFunc(slices.Clone(l.jobs), func(j *JobState) bool { return planOf(j).claim == nil })
 	slices.SortStableFunc(order, func(a, b *JobState) int {
-		return cmp.Compare(a.nextRow().StartUs, b.nextRow().StartUs)
+		return cmp.Compare(nextRow(a).StartUs, nextRow(b).StartUs)
 	})
 	taken := map[int]bool{}
 	for at, j := range order {
-		need := j.nextRow().Types[0]
+		need := nextRow(j).Types[0]
 		if taken[need.Type] || len(j.gpus) > 0 && l.gpus[j.gpus[0]].gpuType == need.Type {
 			continue
 		}

@@ -21,7 +21,7 @@ type newcomer struct {
 
 // isNew reports whether a job came after the plan's question.
 func (r *rolling) isNew(j *JobState) bool {
-	return j.claim == nil && int64(j.serial) >= r.plan.arrivals
+	return planOf(j).claim == nil && int64(j.serial) >= r.plan.arrivals
 }
 
 // priceCell is the cell of the prices at a time, and 0 where there are no prices.
@@ -92,7 +92,7 @@ func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
 			continue
 		}
 		l.openRound(j)
-		if j.taskByTask() {
+		if taskByTask(j) {
 			continue
 		}
 		if prices == nil {

@@ -24,11 +24,6 @@ func (r *rolling) startOnNodes(j *JobState, types []planner.TypeCount, endUs int
 	} else {
 		gpus = l.pick(j, types[0].Type, types[0].Count/j.spec.TaskGPUs(), avoid)
 	}
-	if l.rule.Started != nil {
-		for _, c := range types {
-			l.rule.Started(l, j, c.Type)
-		}
-	}
 	for _, g := range gpus {
 		t := l.gpus[g].gpuType
 		r.free[t]--
@@ -119,7 +114,7 @@ func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCo
 	}
 	use := func(g int) placement.Use {
 		u := l.use(g, endUs)
-		if o := l.guard.reservedBy[g]; o != nil && o != j && u.AtUs == 0 {
+		if o := l.ReservedFor(g); o != nil && o != j && u.AtUs == 0 {
 			u.AtUs = l.reservedEndUs(o)
 		}
 		return u
@@ -161,16 +156,16 @@ func (r *rolling) reserveQuotas(j *JobState, row *planner.Row, notBeforeUs int64
 	for _, c := range row.Types {
 		for _, q := range l.nodes.Lacking(j.shape, c.Type, c.Count/j.spec.TaskGPUs()) {
 			held = true
-			if _, kept := l.onQuotas[q]; kept {
+			if _, kept := r.onQuotas[q]; kept {
 				continue
 			}
-			if l.onQuotas == nil {
-				l.onQuotas = map[int32]quotaReservation{}
+			if r.onQuotas == nil {
+				r.onQuotas = map[int32]quotaReservation{}
 			}
 			v := l.quotaReservation(q, j.width(), notBeforeUs,
 				func(o *JobState, g int) int64 { return r.endOf(o, l.gpus[g].gpuType, row.StartUs) })
 			v.forJob = j
-			l.onQuotas[q] = v
+			r.onQuotas[q] = v
 		}
 	}
 	return held
@@ -180,12 +175,12 @@ func (r *rolling) reserveQuotas(j *JobState, row *planner.Row, notBeforeUs int64
 // of quotas for jobs before it.
 func (r *rolling) quotasAllow(j *JobState, types []planner.TypeCount, endUs int64) bool {
 	l := r.l
-	if len(l.onQuotas) == 0 {
+	if len(r.onQuotas) == 0 {
 		return true
 	}
 	for _, c := range types {
 		for _, q := range l.nodes.Quotas(j.shape, c.Type) {
-			v, kept := l.onQuotas[q]
+			v, kept := r.onQuotas[q]
 			if kept && v.forJob != j && endUs > v.shadowUs && v.extra < c.Count {
 				return false
 			}
@@ -198,14 +193,14 @@ func (r *rolling) quotasAllow(j *JobState, types []planner.TypeCount, endUs int6
 // kept of quotas.
 func (r *rolling) takeExtra(j *JobState, types []planner.TypeCount, endUs int64) {
 	l := r.l
-	if len(l.onQuotas) == 0 {
+	if len(r.onQuotas) == 0 {
 		return
 	}
 	for _, c := range types {
 		for _, q := range l.nodes.Quotas(j.shape, c.Type) {
-			if v, kept := l.onQuotas[q]; kept && v.forJob != j && endUs > v.shadowUs {
+			if v, kept := r.onQuotas[q]; kept && v.forJob != j && endUs > v.shadowUs {
 				v.extra -= c.Count
-				l.onQuotas[q] = v
+				r.onQuotas[q] = v
 			}
 		}
 	}

@@ -78,7 +78,8 @@ func (ro *Rolling) Take(plan []byte) error {
 	}
 	r.follow(ro.ListScheduler, p)
 	r.pace(p.madeUs)
-	r.fresh, ro.changed = true, true
+	r.fresh = true
+	ro.Reschedule()
 	return nil
 }
 
@@ -100,7 +101,7 @@ func (r *rolling) question(l *ListScheduler) *planQuestion {
 				freeUs += spanUs(left-1, l.heldUs(j, l.gpus[j.gpus[0]].gpuType))
 			}
 			if len(q.ask.Quotas) > 0 {
-				q.ask.Held = l.heldUntil(q.ask.Held, j, freeUs)
+				q.ask.Held = heldUntil(l, q.ask.Held, j, freeUs)
 			} else {
 				for _, g := range j.gpus {
 					t := l.gpus[g].gpuType
@@ -114,14 +115,14 @@ func (r *rolling) question(l *ListScheduler) *planQuestion {
 		}
 		if job, ok := r.job(l, j, left, readyUs); ok {
 			q.ask.Jobs = append(q.ask.Jobs, job)
-			q.jobs = append(q.jobs, askedJob{j.spec.ID, int64(j.serial), j.nextRound()})
+			q.jobs = append(q.jobs, askedJob{j.spec.ID, int64(j.serial), nextRound(j)})
 		}
 	}
 	return q
 }
 
 // heldUntil appends the GPUs that a job holds until a time, by type.
-func (l *ListScheduler) heldUntil(to []planner.Held, j *JobState, untilUs int64) []planner.Held {
+func heldUntil(l *ListScheduler, to []planner.Held, j *JobState, untilUs int64) []planner.Held {
 	from := len(to)
 	for _, g := range j.gpus {
 		t := l.gpus[g].gpuType
@@ -138,7 +139,7 @@ func (l *ListScheduler) heldUntil(to []planner.Held, j *JobState, untilUs int64)
 // job is a job of the question; false where no type has a known speed.
 func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (planner.Job, bool) {
 	_, mix := l.holding(j)
-	out := planner.Job{WeightMicro: l.agedWeight(j, planAgedFrom), Tasks: j.width(), Sync: max(hare.Gang, j.spec.Sync),
+	out := planner.Job{WeightMicro: l.agedInPlans(j), Tasks: j.width(), Sync: max(hare.Gang, j.spec.Sync),
 		Mix: mix && j.spec.Sync != hare.Rigid && j.spec.GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left, Users: j.spec.Users}
 	own := j.width()
 	if out.Mix {
@@ -156,9 +157,9 @@ func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (plann
 		d += l.setupUs(j, m.gpuType, own) / left
 		out.On = append(out.On, planner.Mode{Type: m.gpuType, DurationUs: d})
 	}
-	if row := j.nextRow(); row != nil {
+	if row := nextRow(j); row != nil {
 		out.BeforeUs = row.StartUs - l.nowUs
-		for _, row := range j.claim.rows[j.claim.at:] {
+		for _, row := range planOf(j).claim.rows[planOf(j).claim.at:] {
 			for _, c := range row.Types {
 				if !slices.Contains(out.Before, c.Type) {
 					out.Before = append(out.Before, c.Type)
@@ -241,12 +242,12 @@ func (r *rolling) follow(l *ListScheduler, p *madePlan) {
 		r.unseen.see(p.number, r.changes)
 	}
 	for _, j := range l.jobs {
-		j.claim = nil
+		planOf(j).claim = nil
 	}
 	for i := range p.jobs {
 		job := &p.jobs[i]
-		if j := l.jobOf[job.id]; j != nil && int64(j.serial) == job.arrival && len(job.rows) > 0 {
-			j.claim = &claim{rows: job.rows}
+		if j := l.Job(job.id); j != nil && int64(j.serial) == job.arrival && len(job.rows) > 0 {
+			planOf(j).claim = &claim{rows: job.rows}
 		}
 	}
 }
@@ -276,7 +277,7 @@ func (r *rolling) understand(l *ListScheduler, doc *planDoc) (*madePlan, *hare.I
 		p.prices = &hare.Relaxation{GridUs: doc.gridUs}
 	}
 	for _, named := range doc.prices {
-		t, ok := l.typeOf[named.gpuType]
+		t, ok := l.TypeIndex(named.gpuType)
 		if !ok {
 			return nil, invalid("/prices", "unknown_type", "there is no GPU of type %.60q", named.gpuType)
 		}
@@ -305,7 +306,7 @@ func (pj *plannedJobDoc) understand(l *ListScheduler, doc *planDoc) (*plannedJob
 		return nil, invalid("/arrival", "contradiction", "the plan has seen %d arrivals, and this is number %d from 0",
 			doc.arrivals, pj.arrival)
 	}
-	j := l.jobOf[pj.id]
+	j := l.Job(pj.id)
 	if j == nil || int64(j.serial) != pj.arrival {
 		return nil, nil
 	}
@@ -345,7 +346,7 @@ func (rd *rowDoc) understand(l *ListScheduler, j *JobState, mix bool) ([]planner
 	var types []planner.TypeCount
 	width := int64(0)
 	for _, g := range rd.gpus {
-		t, ok := l.typeOf[g.gpuType]
+		t, ok := l.TypeIndex(g.gpuType)
 		if !ok {
 			return nil, invalid("/gpus", "unknown_type", "there is no GPU of type %.60q", g.gpuType)
 		}

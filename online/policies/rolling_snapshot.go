@@ -41,8 +41,8 @@ func (r *rolling) encode(l *ListScheduler) any {
 	}
 	for _, j := range l.jobs {
 		var rows []planner.Row
-		if j.nextRow() != nil {
-			rows = j.claim.rows
+		if nextRow(j) != nil {
+			rows = planOf(j).claim.rows
 		}
 		s.Claims = append(s.Claims, rows)
 	}
@@ -75,11 +75,12 @@ func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
 			return false
 		}
 		if len(rows) > 0 {
-			l.jobs[i].claim = &claim{rows: rows}
+			planOf(l.jobs[i]).claim = &claim{rows: rows}
 		}
 	}
 	if s.Fresh {
-		r.fresh, l.changed = true, true
+		r.fresh = true
+		l.Reschedule()
 	}
 	return true
 }

@@ -92,7 +92,7 @@ func (r *rolling) inOrder(l *ListScheduler) []*JobState {
 	}
 	var turns []turn
 	for _, j := range all {
-		if row := j.nextRow(); row != nil {
+		if row := nextRow(j); row != nil {
 			turns = append(turns, turn{job: j, row: row, atUs: turnUs(l, j, row)})
 		}
 	}
@@ -126,10 +126,10 @@ func (r *rolling) plannedJob(l *ListScheduler, j *JobState) online.PlannedJob {
 			p.Types = addName(p.Types, l.types[l.gpus[g].gpuType])
 		}
 	}
-	if j.nextRow() == nil || r.fallsBack(l) {
+	if nextRow(j) == nil || r.fallsBack(l) {
 		return p
 	}
-	rows := j.claim.rows[j.claim.at:]
+	rows := planOf(j).claim.rows[planOf(j).claim.at:]
 	if !p.Running {
 		p.StartUs = max(rows[0].StartUs, l.nowUs)
 	}
@@ -139,14 +139,14 @@ func (r *rolling) plannedJob(l *ListScheduler, j *JobState) online.PlannedJob {
 		}
 	}
 	last := &rows[len(rows)-1]
-	p.EndUs = min(last.StartUs+spanUs(last.Rounds-1, last.PeriodUs)+j.longestUs(last.Types), hare.MaxExact)
+	p.EndUs = min(last.StartUs+spanUs(last.Rounds-1, last.PeriodUs)+longestUs(j, last.Types), hare.MaxExact)
 	if p.EndUs < l.nowUs || last.Round+last.Rounds <= j.round { // the job has outlived its rows
 		from := l.nowUs
 		left := p.Rounds
 		if p.Running {
 			from, left = l.roundEndUs(j), left-1
 		}
-		p.EndUs = min(from+spanUs(left, j.longestUs(last.Types)), hare.MaxExact)
+		p.EndUs = min(from+spanUs(left, longestUs(j, last.Types)), hare.MaxExact)
 	}
 	p.EndUs = max(p.EndUs, p.EarliestEndUs)
 	return p
@@ -254,7 +254,7 @@ func (li *lineUp) names(places []int) string {
 // wanted are the GPUs that a job takes next: those of its row, or all of its fastest type
 // that is wide enough.
 func (r *rolling) wanted(l *ListScheduler, j *JobState, prices []float64) []planner.TypeCount {
-	if row := j.nextRow(); row != nil && !r.fallsBack(l) {
+	if row := nextRow(j); row != nil && !r.fallsBack(l) {
 		return row.Types
 	}
 	modes := j.modes

@@ -19,7 +19,7 @@ func TestRoundsLeft(t *testing.T) {
 				Hints: &hare.JobHints{EstimateUs: estimateUs}}}}); err != nil {
 			t.Fatal(err)
 		}
-		return l.jobOf[id]
+		return l.Job(id)
 	}
 	short, none, long := arrive("short", 7e6), arrive("none", 0), arrive("long", hare.MaxExact)
 	for _, x := range []struct {

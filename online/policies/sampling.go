@@ -356,7 +356,7 @@ func (s *sampling) market(l *ListScheduler, jobs []*JobState, free []int) [][]in
 // assign starts tasks on the GPUs that the placement gives their jobs, and then, as long as no job
 // waits for GPUs that others still hold, on the GPUs that are left over.
 func (s *sampling) assign(l *ListScheduler) {
-	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
+	l.ForgetReservations()
 	if !l.anyFree() {
 		return
 	}

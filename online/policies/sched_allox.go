@@ -30,7 +30,7 @@ func schedAlloX(rounds map[string]int64) Rule {
 	a := &allox{}
 	r := Rule{
 		Name: "sched_allox", Hold: hare.Rigid, Rounds: rounds, LearnSizes: rounds == nil, Plan: a.plan,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.priority },
+		Priority: func(_ *ListScheduler, j *JobState) float64 { return rankOf(j) },
 	}
 	if rounds == nil {
 		r.Plan = a.planFew
@@ -54,12 +54,12 @@ func (a *allox) planFew(l *ListScheduler, waiting []*JobState) {
 	}
 	waiting = slices.Clone(waiting)
 	for _, j := range waiting {
-		j.priority = float64(j.RoundsLeft()) * float64(l.RoundUs(j))
+		j.Own = float64(j.RoundsLeft()) * float64(l.RoundUs(j))
 	}
-	slices.SortStableFunc(waiting, func(a, b *JobState) int { return cmp.Compare(a.priority, b.priority) })
+	slices.SortStableFunc(waiting, func(a, b *JobState) int { return cmp.Compare(rankOf(a), rankOf(b)) })
 	a.plan(l, waiting[:maxMatched])
 	for _, j := range waiting[maxMatched:] {
-		j.onlyType, j.priority = -1, float64(j.serial)
+		j.onlyType, j.Own = -1, float64(j.serial)
 	}
 }
 
@@ -101,7 +101,7 @@ func (a *allox) plan(l *ListScheduler, waiting []*JobState) {
 	})
 	for i, j := range waiting {
 		p := a.places[columns[i]]
-		j.onlyType, j.priority = -1, -p.last
+		j.onlyType, j.Own = -1, -p.last
 		for _, m := range j.modes {
 			if m.gpuType == p.gpuType && l.most(j, p.gpuType) >= j.spec.Tasks {
 				j.onlyType = p.gpuType

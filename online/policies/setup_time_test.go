@@ -155,7 +155,7 @@ func TestGainBelowASwitchTakesNoGPUs(t *testing.T) {
 		if err != nil || len(out) != 1 || out[0].Job != c.next {
 			t.Errorf("%d µs ahead: %v, %v; want a start of %s", c.aheadUs, out, err, c.next)
 		}
-		if startsUs := l.roundEndUs(l.jobOf[c.next]) - 4e6; startsUs != map[string]int64{"a": 0, "b": 1e6}[c.next] {
+		if startsUs := l.roundEndUs(l.Job(c.next)) - 4e6; startsUs != map[string]int64{"a": 0, "b": 1e6}[c.next] {
 			t.Errorf("the round of %s is expected to begin %d µs after its start", c.next, startsUs)
 		}
 	}

@@ -187,9 +187,9 @@ func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (onli
 	made, err := info.Maker.make(ctx, inst, cfg)
 	switch l := made.(type) {
 	case *ListScheduler:
-		l.rule.oneNode = cfg.OneNode
+		l.SetOneNode(cfg.OneNode)
 	case *Rolling:
-		l.rule.oneNode = cfg.OneNode
+		l.SetOneNode(cfg.OneNode)
 	}
 	return made, err
 }

@@ -64,7 +64,7 @@ func (cfg ThemisConfig) rule(rounds map[string]int64) (Rule, error) {
 	t := &themis{lease: timeSlice{cfg.LeaseUs}, bid: 1 - cfg.Fairness}
 	return Rule{
 		Name: "themis", Hold: hare.Gang, Rounds: rounds, LearnSizes: rounds == nil, Plan: t.plan, Started: t.lease.started,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.priority },
+		Priority: func(_ *ListScheduler, j *JobState) float64 { return rankOf(j) },
 	}, nil
 }
 
@@ -116,7 +116,7 @@ func (t *themis) plan(l *ListScheduler, waiting []*JobState) {
 	for _, j := range waiting {
 		t.lease.review(l, j)
 		if t.lease.runs(l, j) {
-			j.priority = -1
+			j.Own = -1.0
 			continue
 		}
 		round := float64(l.RoundUs(j))
@@ -131,9 +131,9 @@ func (t *themis) plan(l *ListScheduler, waiting []*JobState) {
 	bidders := int(math.Ceil(t.bid*float64(len(t.waiting)) - 1e-9))
 	for i, w := range t.waiting {
 		if i < max(1, bidders) {
-			w.j.priority = 1 / (1 + t.value(l, w.j))
+			w.j.Own = 1 / (1 + t.value(l, w.j))
 		} else {
-			w.j.priority = 2 + 1/(1+w.rho)
+			w.j.Own = 2 + 1/(1+w.rho)
 		}
 	}
 }

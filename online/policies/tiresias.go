@@ -73,7 +73,7 @@ func (tc *TiresiasConfig) queues() (Rule, error) {
 			j.queue++
 		}
 		if j.queue > 0 && j.active == 0 && knob > 0 && float64(waitedUs) >= knob*float64(j.executedUs) {
-			j.queue, j.executedUs, j.waitedUs, j.sinceUs = 0, 0, 0, l.nowUs
+			l.Promote(j)
 		}
 	}
 	return Rule{Hold: hare.Gang, Review: review, ThresholdsUs: thresholds}, nil

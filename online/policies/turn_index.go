@@ -164,10 +164,10 @@ type typedHeld struct {
 
 // touch notes that a job's entries may be wrong.
 func (ti *turnIndex) touch(l *ListScheduler, j *JobState) {
-	if ti.stale || j.turns.touched {
+	if ti.stale || planOf(j).turns.touched {
 		return
 	}
-	j.turns.touched = true
+	planOf(j).turns.touched = true
 	ti.touched = append(ti.touched, j)
 	if len(ti.touched) > 2*len(l.jobs)+64 { // nobody has asked for a long time
 		ti.makeStale()
@@ -176,7 +176,7 @@ func (ti *turnIndex) touch(l *ListScheduler, j *JobState) {
 
 func (ti *turnIndex) makeStale() {
 	for _, j := range ti.touched {
-		j.turns.touched = false
+		planOf(j).turns.touched = false
 	}
 	clear(ti.touched)
 	ti.stale, ti.touched = true, ti.touched[:0]
@@ -194,8 +194,8 @@ func (ti *turnIndex) update(r *rolling) {
 		return
 	}
 	for _, j := range ti.touched {
-		j.turns.touched = false
-		if l.jobOf[j.spec.ID] != j {
+		planOf(j).turns.touched = false
+		if l.Job(j.spec.ID) != j {
 			ti.remove(j)
 			continue
 		}
@@ -228,7 +228,7 @@ func (ti *turnIndex) rebuild(r *rolling) {
 	}
 	ti.sorted = ti.sorted[:0]
 	for _, j := range l.jobs {
-		x := &j.turns
+		x := &planOf(j).turns
 		x.group, x.stands, x.held = nil, nil, x.held[:0]
 		if key, e, ok := ti.entry(r, j); ok {
 			x.group, x.entry = ti.group(key), e
@@ -248,7 +248,7 @@ func (ti *turnIndex) rebuild(r *rolling) {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.job.serial, b.job.serial))
 	})
 	for _, e := range ti.sorted {
-		if x := &e.job.turns; e.cheapest != 0 {
+		if x := &planOf(e.job).turns; e.cheapest != 0 {
 			x.stands.list.append(e)
 		} else {
 			x.group.list.append(e)
@@ -279,7 +279,7 @@ func (ti *turnIndex) group(key groupOfTurns) *turnGroup {
 
 // place brings the entries of one job up to date.
 func (ti *turnIndex) place(r *rolling, j *JobState) {
-	x := &j.turns
+	x := &planOf(j).turns
 	if key, e, ok := ti.entry(r, j); !ok {
 		ti.removeEntry(x)
 	} else if x.group != nil && x.group.groupOfTurns == key && x.entry.key == e.key {
@@ -307,9 +307,9 @@ func (ti *turnIndex) place(r *rolling, j *JobState) {
 
 // remove removes the entries of a job.
 func (ti *turnIndex) remove(j *JobState) {
-	ti.removeEntry(&j.turns)
-	ti.removeStand(&j.turns)
-	ti.removeHeld(&j.turns)
+	ti.removeEntry(&planOf(j).turns)
+	ti.removeStand(&planOf(j).turns)
+	ti.removeHeld(&planOf(j).turns)
 }
 
 func (ti *turnIndex) removeEntry(x *jobTurns) {
@@ -341,7 +341,7 @@ func (ti *turnIndex) hold(r *rolling, j *JobState) {
 	}
 	for _, m := range j.modes {
 		if h, ok := r.heldOf(j, m.gpuType); ok {
-			j.turns.held = append(j.turns.held, typedHeld{m.gpuType, h})
+			planOf(j).turns.held = append(planOf(j).turns.held, typedHeld{m.gpuType, h})
 		}
 	}
 }
@@ -376,7 +376,7 @@ func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bo
 	ready := j.ready() > 0
 	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.width(), perTask: j.spec.TaskGPUs(),
 		waits: ready && len(j.gpus) == 0, density: math.Inf(1)}}
-	row := j.nextRow()
+	row := nextRow(j)
 	if row == nil {
 		return ti.fillEntry(r, j, e)
 	}
@@ -389,15 +389,15 @@ func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bo
 		e.density = r.densityOf(j, ti.prices)
 	}
 	switch {
-	case j.taskByTask():
-		e.waits, e.tasks, e.onUs = ready, j.spec.TaskGPUs(), ti.onUs(r, j, j.modes, &j.turns.onUs, math.MaxInt64)
+	case taskByTask(j):
+		e.waits, e.tasks, e.onUs = ready, j.spec.TaskGPUs(), ti.onUs(r, j, j.modes, &planOf(j).turns.onUs, math.MaxInt64)
 		return groupOfTurns{kind: taskTurns, width: 1}, e, true
 	case len(j.gpus) > 0:
 		e.strays = j.spec.Sync != hare.Rigid && !r.holds(j, row)
 	case ready:
-		e.rowUs = r.holdsUs(j, j.longestUs(row.Types))
+		e.rowUs = r.holdsUs(j, longestUs(j, row.Types))
 		if j.spec.Sync != hare.Rigid {
-			e.onUs = ti.onUs(r, j, j.modes, &j.turns.onUs, math.MaxInt64)
+			e.onUs = ti.onUs(r, j, j.modes, &planOf(j).turns.onUs, math.MaxInt64)
 		}
 	}
 	return key, e, true
@@ -410,7 +410,7 @@ func (ti *turnIndex) fillEntry(r *rolling, j *JobState, e turnEntry) (groupOfTur
 		return groupOfTurns{}, e, false
 	}
 	hold, mix := j.hold, false
-	if j.next == 0 && len(j.redo) == 0 {
+	if !j.RoundBegun() {
 		hold, _ = l.holding(j)
 	}
 	if hold != hare.Relaxed && len(j.gpus) > 0 {
@@ -418,11 +418,11 @@ func (ti *turnIndex) fillEntry(r *rolling, j *JobState, e turnEntry) (groupOfTur
 	}
 	e.key, e.waits = int64(j.serial), true
 	if hold == hare.Relaxed {
-		e.tasks, e.onUs = j.spec.TaskGPUs(), ti.onUs(r, j, j.modes, &j.turns.onUs, math.MaxInt64)
+		e.tasks, e.onUs = j.spec.TaskGPUs(), ti.onUs(r, j, j.modes, &planOf(j).turns.onUs, math.MaxInt64)
 		return groupOfTurns{kind: fillTasks, width: 1}, e, true
 	}
 	_, mix = l.holding(j)
-	e.onUs = ti.onUs(r, j, j.modes, &j.turns.onUs, slowestWithoutRow(l, j))
+	e.onUs = ti.onUs(r, j, j.modes, &planOf(j).turns.onUs, slowestWithoutRow(l, j))
 	if mix {
 		return groupOfTurns{kind: fillMixed, width: 1}, e, true
 	}
@@ -439,7 +439,7 @@ func slowestWithoutRow(l *ListScheduler, j *JobState) int64 {
 
 // newcomer is the entry of a job that waits and that came after the plan's question.
 func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry, bool) {
-	if !r.cfg.Aside || !r.isNew(j) || j.ready() == 0 || len(j.gpus) > 0 || j.taskByTask() {
+	if !r.cfg.Aside || !r.isNew(j) || j.ready() == 0 || len(j.gpus) > 0 || taskByTask(j) {
 		return groupOfTurns{}, turnEntry{}, false
 	}
 	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.width(), perTask: j.spec.TaskGPUs(), waits: true,
@@ -455,7 +455,7 @@ func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry,
 	// Densities are not negative, and the bits of such numbers are in their order.
 	e.key = -int64(math.Float64bits(n.density))
 	e.cheapest = 1 << n.modes[0].gpuType
-	e.onUs = ti.onUs(r, j, n.modes, &j.turns.standOnUs, slowestUnplanned*r.l.RoundUs(j))
+	e.onUs = ti.onUs(r, j, n.modes, &planOf(j).turns.standOnUs, slowestUnplanned*r.l.RoundUs(j))
 	return key, e, true
 }
 

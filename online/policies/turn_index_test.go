@@ -25,11 +25,7 @@ func (r *wholeRolling) assign(l *ListScheduler) {
 		return
 	}
 	if r.fallsBack(l) {
-		own := l.rule
-		l.rule = r.fallback
-		l.rule.oneNode, l.rule.setup = own.oneNode, own.setup
-		l.schedule()
-		l.rule = own
+		l.ScheduleBy(&r.fallback)
 		return
 	}
 	r.l = l
@@ -39,7 +35,7 @@ func (r *wholeRolling) assign(l *ListScheduler) {
 		r.reserved = append(r.reserved, gpuReservation{})
 	}
 	for _, j := range l.jobs {
-		if row := j.nextRow(); row != nil {
+		if row := nextRow(j); row != nil {
 			r.turns = append(r.turns, turn{job: j, row: row, atUs: turnUs(l, j, row)})
 		}
 	}
@@ -56,7 +52,7 @@ func (r *wholeRolling) assign(l *ListScheduler) {
 		switch {
 		case turns[i].new != nil:
 			r.startNewcomer(&turns[i])
-		case j.taskByTask():
+		case taskByTask(j):
 			r.startTasks(j)
 		case len(j.gpus) > 0 && j.spec.Sync == hare.Rigid:
 		case len(j.gpus) > 0:
@@ -100,12 +96,12 @@ func (r *wholeRolling) reservation(j *JobState, row *planner.Row, c planner.Type
 			continue
 		}
 		endUs := l.roundEndUs(o)
-		next := o.nextRow()
+		next := nextRow(o)
 		switch {
 		case o.spec.Sync == hare.Rigid:
 			endUs += spanUs(r.belief.roundsLeft(o)-1, o.durationUs(c.Type))
 		case next != nil && next.StartUs <= row.StartUs && r.holds(o, next):
-			endUs += spanUs(next.Round+next.Rounds-o.round-1, o.longestUs(next.Types))
+			endUs += spanUs(next.Round+next.Rounds-o.round-1, longestUs(o, next.Types))
 		}
 		ends = append(ends, gpuRelease{endUs, n})
 	}
@@ -136,22 +132,22 @@ func (r *wholeRolling) fill() {
 		if !r.l.anyFree() {
 			return
 		}
-		if j.claim == nil {
+		if planOf(j).claim == nil {
 			r.fillWith(j)
 		}
 	}
 }
 
 func (r *wholeRolling) fillWith(j *JobState) {
-	if j.claim == nil {
+	if planOf(j).claim == nil {
 		r.l.openRound(j)
 	}
 	switch {
 	case j.ready() == 0:
-	case j.claim == nil && j.hold == hare.Relaxed:
+	case planOf(j).claim == nil && j.hold == hare.Relaxed:
 		r.startTasks(j)
-	case len(j.gpus) > 0 || j.spec.Sync == hare.Rigid && j.claim != nil:
-	case !r.startElsewhere(j) && j.claim == nil:
+	case len(j.gpus) > 0 || j.spec.Sync == hare.Rigid && planOf(j).claim != nil:
+	case !r.startElsewhere(j) && planOf(j).claim == nil:
 		r.startMixed(j)
 	}
 }
@@ -204,7 +200,8 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 				for _, ro := range []*Rolling{fast, slow} {
 					q := *p
 					ro.rolling.follow(ro.ListScheduler, &q)
-					ro.rolling.fresh, ro.changed = true, true
+					ro.rolling.fresh = true
+					ro.Reschedule()
 				}
 			}
 			if i%100 == 99 && !slices.Equal(fast.AppendSnapshot(nil), slow.AppendSnapshot(nil)) {
@@ -229,7 +226,7 @@ func checkTurns(tb testing.TB, ro *Rolling) {
 		return
 	}
 	for _, j := range l.jobs {
-		row, x := j.nextRow(), &j.turns
+		row, x := nextRow(j), &planOf(j).turns
 		if x.touched || x.group == nil || row == nil {
 			continue
 		}
@@ -262,7 +259,7 @@ func randomPlan(ro *Rolling, rng *rand.Rand) *madePlan {
 			continue
 		}
 		job := plannedJob{id: j.spec.ID, arrival: int64(j.serial)}
-		round, startUs := j.nextRound(), l.nowUs
+		round, startUs := nextRound(j), l.nowUs
 		for range 1 + rng.IntN(3) {
 			row := planner.Row{Round: round, Rounds: 1 + rng.Int64N(4), StartUs: startUs + rng.Int64N(4)*5e5, PeriodUs: 1e6}
 			left := j.spec.Tasks

@@ -36,7 +36,7 @@ func (ti *turnIndex) eachTurn(r *rolling) {
 			return
 		}
 		if e := planned.head; (atTurn{}).entry(planned, r, e) {
-			r.visit(e.job, e.job.nextRow())
+			r.visit(e.job, nextRow(e.job))
 		}
 		planned.at.entry++
 		planned.advance(r, atTurn{})

@@ -58,9 +58,9 @@ func (s *stream) step() {
 			e = hare.Event{Type: hare.EventTaskFailed, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU}
 		}
 		s.running = slices.Delete(s.running, at, at+1)
-		round := s.fast.jobOf[d.Job].round
+		round := s.fast.Job(d.Job).round
 		s.send(e)
-		if j := s.fast.jobOf[d.Job]; j.round > round {
+		if j := s.fast.Job(d.Job); j.round > round {
 			if s.left[d.Job]--; s.left[d.Job] <= 0 {
 				s.end(d.Job, hare.EventJobEnded)
 			}
