@@ -11,7 +11,7 @@ import (
 // nothing, not even the time.
 func (c *core) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if nowUs < c.nowUs || nowUs > hare.MaxExact {
-		return invalid("/at_s", "time_out_of_order", "%s must lie between %s, the time of the event before, and %s",
+		return Invalid("/at_s", "time_out_of_order", "%s must lie between %s, the time of the event before, and %s",
 			hare.FormatMicros(nowUs), hare.FormatMicros(c.nowUs), hare.FormatMicros(hare.MaxExact))
 	}
 	switch e.Type {
@@ -39,7 +39,7 @@ func (c *core) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	case hare.EventSetQuota:
 		return c.setQuota(nowUs, e)
 	}
-	return invalid("/type", "unknown_type", "is no type of event that this version knows")
+	return Invalid("/type", "unknown_type", "is no type of event that this version knows")
 }
 
 func (c *core) advance(nowUs int64) {
@@ -53,7 +53,7 @@ func (c *core) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	a := e.Arrived
 	if _, twice := c.jobOf[a.ID]; twice {
-		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must "+
+		return Invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must "+
 			"differ", a.ID)
 	}
 	fresh := 0
@@ -133,7 +133,7 @@ func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	j := &c.jobs[ji]
 	if g == none {
 		gpu, _ := j.syncing[at].names()
-		return invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task,
+		return Invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task,
 			j.id, gpu)
 	}
 	c.advance(nowUs)
@@ -154,7 +154,7 @@ func (c *core) taskEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return err
 	}
 	if e.ComputeUs < 0 || e.ComputeUs > hare.MaxExact || e.SyncUs < 0 || e.SyncUs > hare.MaxExact {
-		return invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s",
+		return Invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s",
 			hare.FormatMicros(hare.MaxExact))
 	}
 	c.advance(nowUs)
@@ -335,13 +335,13 @@ func (c *core) withdrawSyncing(j *job, s *syncing) {
 func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	switch _, twice := c.gpuOf[e.GPU]; {
 	case e.GPU == "":
-		return invalid("/gpu", "missing_field", "gpu_joined needs the name of the GPU, node/index")
+		return Invalid("/gpu", "missing_field", "gpu_joined needs the name of the GPU, node/index")
 	case e.GPUType == "":
-		return invalid("/gpu_type", "missing_field", "gpu_joined needs the type of the GPU")
+		return Invalid("/gpu_type", "missing_field", "gpu_joined needs the type of the GPU")
 	case twice:
-		return invalid("/gpu", "duplicate_id", "GPU %q is in service already: send gpu_left first", e.GPU)
+		return Invalid("/gpu", "duplicate_id", "GPU %q is in service already: send gpu_left first", e.GPU)
 	case len(c.gpuOf) >= hare.MaxGPUs:
-		return invalid("/gpu", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
+		return Invalid("/gpu", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
 	case !c.roomForType(e.GPUType):
 		return tooManyTypes("/gpu_type")
 	}
@@ -368,7 +368,7 @@ func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 func (c *core) gpuLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	g, ok := c.gpuOf[e.GPU]
 	if !ok {
-		return invalid("/gpu", "unknown_gpu", "no GPU %q is in service", e.GPU)
+		return Invalid("/gpu", "unknown_gpu", "no GPU %q is in service", e.GPU)
 	}
 	c.advance(nowUs)
 	if ji := c.gpus[g].job; ji != none {

@@ -13,26 +13,26 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 	a := e.Arrived
 	switch {
 	case a == nil:
-		return invalid("/job", "missing_field", "job_arrived needs the job")
+		return Invalid("/job", "missing_field", "job_arrived needs the job")
 	case a.ID == "":
-		return invalid("/job/id", "missing_field", "a job needs an id")
+		return Invalid("/job/id", "missing_field", "a job needs an id")
 	case e.Job != "" && e.Job != a.ID:
-		return invalid("/job/id", "bad_id", "%q is not the job %q of the event", a.ID, e.Job)
+		return Invalid("/job/id", "bad_id", "%q is not the job %q of the event", a.ID, e.Job)
 	case a.Tasks < 1 || a.Tasks > hare.MaxExact:
-		return invalid("/job/tasks", "out_of_range", "%d must be between 1 and %d", a.Tasks, int64(hare.MaxExact))
+		return Invalid("/job/tasks", "out_of_range", "%d must be between 1 and %d", a.Tasks, int64(hare.MaxExact))
 	case a.Sync > hare.Rigid:
-		return invalid("/job/sync", "bad_value", "must be relaxed, gang or rigid")
+		return Invalid("/job/sync", "bad_value", "must be relaxed, gang or rigid")
 	case a.Sync != hare.Relaxed && a.Tasks > hare.MaxGPUs:
-		return invalid("/job/tasks", "out_of_range",
+		return Invalid("/job/tasks", "out_of_range",
 			"%d GPUs at once are more than a session can have (%d): lower tasks or use relaxed", a.Tasks, hare.MaxGPUs)
 	case a.Mix && a.Sync != hare.Gang:
-		return invalid("/job/mix", "not_allowed", "mix is a choice of gang jobs alone")
+		return Invalid("/job/mix", "not_allowed", "mix is a choice of gang jobs alone")
 	case len(a.On) == 0:
-		return invalid("/job/on", "missing_field", `names no GPU type: give at least one, e.g. {"V100": {}}`)
+		return Invalid("/job/on", "missing_field", `names no GPU type: give at least one, e.g. {"V100": {}}`)
 	}
 	for i, user := range a.Users {
 		if user == "" || i > 0 && a.Users[i-1] >= user {
-			return invalid("/job/user", "bad_name", "must be names in order, each once")
+			return Invalid("/job/user", "bad_name", "must be names in order, each once")
 		}
 	}
 	if a.Progress != nil {
@@ -45,11 +45,11 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 	}
 	for i, p := range a.On {
 		if p.ComputeUs < 0 || p.ComputeUs > hare.MaxExact || p.SyncUs < 0 || p.SyncUs > hare.MaxExact {
-			return invalid("/job/on", "out_of_range", "the times on %q must not be negative or above %s", p.Type,
+			return Invalid("/job/on", "out_of_range", "the times on %q must not be negative or above %s", p.Type,
 				hare.FormatMicros(hare.MaxExact))
 		}
 		if slices.ContainsFunc(a.On[:i], func(q hare.Profile) bool { return q.Type == p.Type }) {
-			return invalid("/job/on", "duplicate_name", "type %q stands twice", p.Type)
+			return Invalid("/job/on", "duplicate_name", "type %q stands twice", p.Type)
 		}
 	}
 	var faults hare.InvalidErrors

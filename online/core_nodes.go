@@ -380,12 +380,12 @@ func (c *core) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	lacks := c.described.CheckLabels(e.Node().Name, e.Node())
 	switch {
 	case c.nodeInService(e.Node().Name):
-		return invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
+		return Invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
 			hare.Clip(e.Node().Name))
 	case lacks != nil:
 		return lacks
 	case len(c.gpuOf)+len(gpus) > hare.MaxGPUs:
-		return invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
+		return Invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
 	case len(c.types)+fresh > maxTypes:
 		return tooManyTypes("/gpus")
 	}
@@ -407,7 +407,7 @@ func (c *core) nodeLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 		name = e.Node().Name
 	}
 	if !c.nodeInService(name) {
-		return invalid("/node", "unknown_node", "no GPU of node %q is in service", hare.Clip(name))
+		return Invalid("/node", "unknown_node", "no GPU of node %q is in service", hare.Clip(name))
 	}
 	for g := range c.gpus {
 		if x := &c.gpus[g]; x.name != "" && placement.NodeName(x.name) == name {

@@ -17,7 +17,7 @@ import (
 func CheckQuota(e *hare.Event) *hare.InvalidError {
 	q := e.Quota()
 	if q == nil {
-		return invalid("/quota", "missing_field", "set_quota needs the quota")
+		return Invalid("/quota", "missing_field", "set_quota needs the quota")
 	}
 	var faults hare.InvalidErrors
 	if faults.CheckQuota("/quota", q); len(faults) > 0 {
@@ -62,7 +62,7 @@ func (c *core) setQuota(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return err
 	}
 	if len(c.quotas) >= hare.MaxQuotas {
-		return invalid("/quota", "too_large", "a session has at most %d quotas", hare.MaxQuotas)
+		return Invalid("/quota", "too_large", "a session has at most %d quotas", hare.MaxQuotas)
 	}
 	c.advance(nowUs)
 	c.ungatherAll()

@@ -207,7 +207,7 @@ func restore(policy string, snapshot []byte) (*core, error) {
 }
 
 func snapshotError(format string, a ...any) error {
-	return invalid("/snapshot", "bad_snapshot", "the snapshot "+format+": start from an older one and the log "+
+	return Invalid("/snapshot", "bad_snapshot", "the snapshot "+format+": start from an older one and the log "+
 		"behind it", a...)
 }
 

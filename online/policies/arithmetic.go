@@ -15,4 +15,4 @@ func times(a, b int64) int64 { return saturating.Mul(a, b) }
 func mulDivUp(a, b, c int64) int64 { return saturating.MulDivUp(a, b, c) }
 
 // spanUs is how long some rounds take, or hare.MaxExact where that is longer.
-func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
+func SpanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }

@@ -96,7 +96,7 @@ func (cfg ASRPTConfig) withDefaults() ASRPTConfig {
 // Pass, or where jobs are delayed, O(jobs) that are completed and wait.
 //
 // With graphs the cluster must have bandwidths; errors are *hare.InvalidError.
-func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) (*ListScheduler, error) {
+func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) (*Scheduler, error) {
 	if cfg.Graphs != nil {
 		net, err := jobgraph.NewNetwork(cluster)
 		if err != nil {
@@ -104,7 +104,7 @@ func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) (*ListSche
 		}
 		cfg.mbps = net.Mbps()
 	}
-	return newOpened(cluster, cfg.rule(sizes.Rounds))
+	return NewOpened(cluster, cfg.rule(sizes.Rounds))
 }
 
 // rule is the rule for the rounds of each job; nil means that they are learned.
@@ -118,7 +118,7 @@ func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 	a := &asrpt{cfg: cfg.withDefaults()}
 	r := Rule{
 		Name: "asrpt", Hold: hare.Rigid, Strict: !cfg.Pass && !cfg.Backfill, Rounds: rounds, LearnSizes: rounds == nil,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
+		Priority: func(_ *Scheduler, j *JobState) float64 { return float64(j.Number()) },
 		Prepare:  a.prepare, Assign: a.assign, Touched: a.touched, Left: a.left, Wake: a.wake, After: a.after,
 		State: a.encode, Restore: a.decode,
 	}
@@ -169,13 +169,13 @@ func readASRPT(parameters []byte) (cfg ASRPTConfig, err error) {
 	switch form.Predict {
 	case "", string(SizesBelief), string(SizesForest), string(SizesMedian):
 	default:
-		return cfg, invalid("/predict", "out_of_range", "asrpt: predict is %q: use belief, forest or none",
+		return cfg, online.Invalid("/predict", "out_of_range", "asrpt: predict is %q: use belief, forest or none",
 			hare.Clip(form.Predict))
 	}
 	if form.DelayS != nil {
 		us, err := hare.ParseMicros(form.DelayS.String())
 		if err != nil || us < 0 || us > hare.MaxExact {
-			return cfg, invalid("/delay_s", "out_of_range", "asrpt: delay_s is %.60s: it must be from 0 to %s, with at "+
+			return cfg, online.Invalid("/delay_s", "out_of_range", "asrpt: delay_s is %.60s: it must be from 0 to %s, with at "+
 				"most six decimals", *form.DelayS, hare.FormatMicros(hare.MaxExact))
 		}
 		if cfg.DelayUs = us; us == 0 {
@@ -191,7 +191,7 @@ func readASRPT(parameters []byte) (cfg ASRPTConfig, err error) {
 			continue
 		}
 		if !(*ratio.given >= 1 && *ratio.given <= maxRatio) {
-			return cfg, invalid("/"+ratio.name, "out_of_range", "asrpt: %s is %v: it must be from 1 to %d", ratio.name,
+			return cfg, online.Invalid("/"+ratio.name, "out_of_range", "asrpt: %s is %v: it must be from 1 to %d", ratio.name,
 				*ratio.given, int64(maxRatio))
 		}
 		*ratio.value = *ratio.given

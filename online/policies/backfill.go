@@ -19,12 +19,12 @@ type reservation struct {
 
 // delaysReserved reports whether a job on GPUs of a type would hold them beyond the time at
 // which they are reserved for another job.
-func (l *ListScheduler) delaysReserved(j *JobState, m mode) bool {
+func (l *Scheduler) delaysReserved(j *JobState, m Mode) bool {
 	r := &l.reserved
-	if r.forJob == nil || r.forJob == j || !r.types[m.gpuType] {
+	if r.forJob == nil || r.forJob == j || !r.types[m.Type] {
 		return false
 	}
-	return m.durationUs == 0 || l.nowUs+spanUs(j.RoundsLeft(), m.durationUs) > r.shadowUs
+	return m.DurationUs == 0 || l.nowUs+SpanUs(j.RoundsLeft(), m.DurationUs) > r.shadowUs
 }
 
 // gpuEnd is a held GPU and when its job is expected to release it.
@@ -35,23 +35,23 @@ type gpuEnd struct {
 
 // expectedEnds lists the held GPUs by the times at which their jobs are expected to
 // release them.
-func (l *ListScheduler) expectedEnds() []gpuEnd {
+func (l *Scheduler) expectedEnds() []gpuEnd {
 	var ends []gpuEnd
 	for _, j := range l.jobs {
 		slowest := int64(0)
 		for _, g := range j.gpus {
-			slowest = max(slowest, j.durationUs(l.gpus[g].gpuType))
+			slowest = max(slowest, j.DurationUs(l.gpus[g].Type))
 		}
 		if slowest == 0 {
 			slowest = l.RoundUs(j)
 		}
 		for _, g := range j.gpus {
 			x := &l.gpus[g]
-			end := x.sinceUs + slowest
+			end := x.SinceUs + slowest
 			if j.hold == hare.Rigid {
-				end += spanUs(j.RoundsLeft()-1, slowest)
+				end += SpanUs(j.RoundsLeft()-1, slowest)
 			}
-			ends = append(ends, gpuEnd{max(end, l.nowUs), x.gpuType})
+			ends = append(ends, gpuEnd{max(end, l.nowUs), x.Type})
 		}
 	}
 	slices.SortFunc(ends, func(a, b gpuEnd) int {
@@ -62,8 +62,8 @@ func (l *ListScheduler) expectedEnds() []gpuEnd {
 
 // reserve reserves GPUs of the type on which the job is expected to end first, or of the
 // type that it was promised. The cost is O(GPUs log GPUs).
-func (l *ListScheduler) reserve(j *JobState) {
-	hold, mix := l.holding(j)
+func (l *Scheduler) Reserve(j *JobState) {
+	hold, mix := l.Holding(j)
 	if hold == hare.Relaxed {
 		return // the job goes on with any GPU, so it needs no reservation
 	}
@@ -78,7 +78,7 @@ func (l *ListScheduler) reserve(j *JobState) {
 }
 
 // reservation finds the reservation of a job whose rounds keep their GPUs.
-func (l *ListScheduler) reservation(j *JobState, mix bool) reservation {
+func (l *Scheduler) reservation(j *JobState, mix bool) reservation {
 	ends := l.expectedEnds()
 	// when is the time at which enough GPUs of some types are free.
 	when := func(types []bool) (atUs, extra int64, ok bool) {
@@ -110,19 +110,19 @@ func (l *ListScheduler) reservation(j *JobState, mix bool) reservation {
 			return
 		}
 		at, extra, ok := when(types)
-		if end := at + spanUs(j.RoundsLeft(), durationUs); ok && (best.forJob == nil || end < bestEnd) {
+		if end := at + SpanUs(j.RoundsLeft(), durationUs); ok && (best.forJob == nil || end < bestEnd) {
 			best, bestEnd = reservation{j, gpuType, types, at, extra}, end
 		}
 	}
 	for _, m := range j.modes {
 		types := make([]bool, len(l.types))
-		types[m.gpuType], all[m.gpuType] = true, true
-		durationUs := m.durationUs
+		types[m.Type], all[m.Type] = true, true
+		durationUs := m.DurationUs
 		if durationUs == 0 {
 			durationUs = l.RoundUs(j)
 		}
 		slowest = max(slowest, durationUs)
-		consider(m.gpuType, types, durationUs)
+		consider(m.Type, types, durationUs)
 	}
 	if mix {
 		consider(-1, all, slowest)
@@ -140,29 +140,29 @@ type promise struct {
 }
 
 // promises reports whether reservations are promises.
-func (l *ListScheduler) promises() bool { return l.rule.Backfill && l.belief != nil }
+func (l *Scheduler) promises() bool { return l.rule.Backfill && l.belief != nil }
 
 // kept is the promise of a job, or nil where there is none that the GPUs in service allow.
-func (l *ListScheduler) kept(j *JobState, mix bool) *promise {
+func (l *Scheduler) kept(j *JobState, mix bool) *promise {
 	p := j.promise
-	if p == nil || p.Type < 0 && !mix || p.Type >= 0 && l.most(j, p.Type) < j.spec.Tasks {
+	if p == nil || p.Type < 0 && !mix || p.Type >= 0 && l.Most(j, p.Type) < j.spec.Tasks {
 		return nil
 	}
 	return p
 }
 
 // makePromise promises GPUs to the first job that waits and needs a reservation.
-func (l *ListScheduler) makePromise() {
+func (l *Scheduler) makePromise() {
 	if !l.promises() {
 		return
 	}
 	var first *JobState
 	least := 0.0
 	for _, j := range l.jobs {
-		if j.ready() == 0 || !l.fitsWhenEmpty(j) {
+		if j.Ready() == 0 || !l.FitsWhenEmpty(j) {
 			continue
 		}
-		if hold, _ := l.holding(j); hold == hare.Relaxed || len(l.lackingQuotas(j)) > 0 {
+		if hold, _ := l.Holding(j); hold == hare.Relaxed || len(l.lackingQuotas(j)) > 0 {
 			continue
 		}
 		if p := l.rule.Priority(l, j); first == nil || p < least {
@@ -172,7 +172,7 @@ func (l *ListScheduler) makePromise() {
 	if first == nil {
 		return
 	}
-	_, mix := l.holding(first)
+	_, mix := l.Holding(first)
 	if l.kept(first, mix) != nil {
 		return
 	}
@@ -189,10 +189,10 @@ func (l *ListScheduler) makePromise() {
 }
 
 // durationUs is how long a task of the job takes on a type, with synchronisation.
-func (j *JobState) durationUs(gpuType int) int64 {
+func (j *JobState) DurationUs(gpuType int) int64 {
 	for _, m := range j.modes {
-		if m.gpuType == gpuType {
-			return m.durationUs
+		if m.Type == gpuType {
+			return m.DurationUs
 		}
 	}
 	return 0

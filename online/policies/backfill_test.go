@@ -12,7 +12,7 @@ import (
 
 // keepsPromises is a list scheduler in a session that checks its own starts.
 type keepsPromises struct {
-	*ListScheduler
+	*Scheduler
 	t *testing.T
 	// promised counts the starts that were checked against a promise whose time is over.
 	promised int
@@ -29,8 +29,8 @@ func (kp *keepsPromises) Step(nowUs int64, events []hare.Event) ([]hare.Decision
 		p promise
 	}
 	var before []held
-	for _, j := range kp.jobs { // only the first job that waits has a reservation
-		if j.ready() == 0 {
+	for _, j := range kp.Active() { // only the first job that waits has a reservation
+		if j.Ready() == 0 {
 			continue
 		}
 		if j.promise != nil && j.promise.AtUs < nowUs {
@@ -38,7 +38,7 @@ func (kp *keepsPromises) Step(nowUs int64, events []hare.Event) ([]hare.Decision
 		}
 		break
 	}
-	out, err := kp.ListScheduler.Step(nowUs, events)
+	out, err := kp.Scheduler.Step(nowUs, events)
 	for i := range out {
 		if out[i].Type == hare.DecisionWithdraw {
 			break // the job that lost its round may be the first now
@@ -47,12 +47,12 @@ func (kp *keepsPromises) Step(nowUs int64, events []hare.Event) ([]hare.Decision
 			continue
 		}
 		for _, h := range before {
-			_, mix := kp.holding(h.j)
-			waits := h.j.ready() == h.j.spec.Tasks && kp.Job(h.j.spec.ID) == h.j
+			_, mix := kp.Holding(h.j)
+			waits := h.j.Ready() == h.j.Spec().Tasks && kp.Job(h.j.Spec().ID) == h.j
 			if waits && h.j.promise != nil && *h.j.promise == h.p && kp.kept(h.j, mix) != nil &&
-				kp.Job(out[i].Job).serial > h.j.serial && (h.p.Type < 0 || kp.gpus[kp.gpuOf[out[i].GPU]].gpuType == h.p.Type) {
+				kp.Job(out[i].Job).Number() > h.j.Number() && (h.p.Type < 0 || kp.Slots()[kp.gpuOf[out[i].GPU]].Type == h.p.Type) {
 				kp.t.Fatalf("at %d: job %s starts on %s, which job %s was promised for %d", nowUs, out[i].Job, out[i].GPU,
-					h.j.spec.ID, h.p.AtUs)
+					h.j.Spec().ID, h.p.AtUs)
 			}
 		}
 		kp.promised += len(before)
@@ -85,11 +85,11 @@ func TestReservationsHold(t *testing.T) {
 			}
 			inst.Jobs = append(inst.Jobs, j)
 		}
-		l, err := OpenListScheduler(sim.Cluster(inst), nil, withoutParameters(func() Rule { return easy(nil) }))
+		l, err := Open(sim.Cluster(inst), nil, withoutParameters(func() Rule { return easy(nil) }))
 		if err != nil {
 			t.Fatal(err)
 		}
-		kp := &keepsPromises{ListScheduler: l, t: t}
+		kp := &keepsPromises{Scheduler: l, t: t}
 		if _, err := sim.Run(t.Context(), inst, kp, sim.Config{}); err != nil {
 			t.Fatal(seed, err)
 		}

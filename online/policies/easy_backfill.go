@@ -11,8 +11,8 @@ import "github.com/hare-sched/hare"
 // [V] There is one reservation, for the first job of the queue. [I] Run times are exact,
 // although users' limits are mostly too long; the reservation is on the type where the
 // job is expected to end first; a job starts on the fastest type with room.
-func NewEASY(cluster *hare.Cluster, sizes JobSizes) *ListScheduler {
-	return NewListScheduler(cluster, easy(sizes.Rounds))
+func NewEASY(cluster *hare.Cluster, sizes JobSizes) *Scheduler {
+	return New(cluster, easy(sizes.Rounds))
 }
 
 // easy is the rule for the rounds of each job; nil means that they are learned.

@@ -70,7 +70,7 @@ func BenchmarkEvents(b *testing.B) {
 // fullCluster is a cluster on which many jobs run and wait.
 type fullCluster struct {
 	tb      testing.TB
-	policy  *ListScheduler
+	policy  *Scheduler
 	rolling *Rolling // nil for another policy
 	// learning says that the policy must measure what it knows of times.
 	learning bool
@@ -97,7 +97,7 @@ func newFullCluster(tb testing.TB, name string, jobs, gpus int, learning bool, g
 	if name == "rolling" {
 		f.rolling = NewRolling(cluster, RollingConfig{Aside: true, MaxAgeUs: hare.MaxExact, Work: planner.Work{Moves: -1},
 			Guard: guard})
-		f.policy = f.rolling.ListScheduler
+		f.policy = f.rolling.Scheduler
 		f.fill(jobs)
 		return f
 	}
@@ -193,9 +193,9 @@ func (f *fullCluster) step(e hare.Event) {
 			continue
 		}
 		j := f.jobs[d.Job]
-		g := f.policy.gpus[f.policy.gpuOf[d.GPU]]
+		g := f.policy.Slots()[f.policy.gpuOf[d.GPU]]
 		for _, p := range j.On {
-			if p.Type == f.policy.types[g.gpuType] && f.left[d.Job] > 0 {
+			if p.Type == f.policy.Types()[g.Type] && f.left[d.Job] > 0 {
 				x := taskEnd{f.nowUs + f.rng.Int64N(1000), p.ComputeUs, p.SyncUs, d}
 				if f.learning {
 					x.computeUs += f.rng.Int64N(p.ComputeUs/10) - p.ComputeUs/20

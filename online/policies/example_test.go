@@ -11,10 +11,10 @@ import (
 )
 
 // NewWeightedSRTF runs, from round to round, the jobs with the least remaining time over weight.
-func NewWeightedSRTF(cluster *hare.Cluster, sizes policies.JobSizes) *policies.ListScheduler {
-	return policies.NewListScheduler(cluster, policies.Rule{
+func NewWeightedSRTF(cluster *hare.Cluster, sizes policies.JobSizes) *policies.Scheduler {
+	return policies.New(cluster, policies.Rule{
 		Name: "weighted_srtf", Hold: hare.Gang, Rounds: sizes.Rounds,
-		Priority: func(l *policies.ListScheduler, j *policies.JobState) float64 {
+		Priority: func(l *policies.Scheduler, j *policies.JobState) float64 {
 			return float64(j.RoundsLeft()*l.RoundUs(j)) / float64(j.Spec().WeightMicro)
 		},
 	})

@@ -25,12 +25,12 @@ type GandivaConfig struct {
 // packing two jobs on a GPU (gavel:gandiva does so for pairs that were measured), for
 // growing and shrinking (the tasks of a round are given), for placement by affinity, and
 // for undoing a move that proves worse; they are left out.
-func NewGandiva(cluster *hare.Cluster, cfg GandivaConfig) (*ListScheduler, error) {
+func NewGandiva(cluster *hare.Cluster, cfg GandivaConfig) (*Scheduler, error) {
 	r, err := cfg.rule()
 	if err != nil {
 		return nil, err
 	}
-	return NewListScheduler(cluster, r), nil
+	return New(cluster, r), nil
 }
 
 // rule fills in the defaults. Errors are *hare.InvalidError.
@@ -39,18 +39,18 @@ func (gc GandivaConfig) rule() (Rule, error) {
 		gc.SliceUs = 60e6
 	}
 	if gc.SliceUs < 0 || gc.SliceUs > hare.MaxExact {
-		return Rule{}, invalid("/slice_s", "out_of_range",
+		return Rule{}, online.Invalid("/slice_s", "out_of_range",
 			"gandiva: a slice of %s s: it must be positive, and at most %s",
 			hare.FormatMicros(gc.SliceUs), hare.FormatMicros(hare.MaxExact))
 	}
 	slice := timeSlice{gc.SliceUs}
 	return Rule{
 		Name: "gandiva", Hold: hare.Gang, Strict: true, Started: slice.started, Review: slice.review,
-		Priority: func(l *ListScheduler, j *JobState) float64 {
+		Priority: func(l *Scheduler, j *JobState) float64 {
 			if slice.runs(l, j) {
 				return -1
 			}
-			return float64(j.sinceUs) // since when the job waits
+			return float64(j.SinceUs()) // since when the job waits
 		},
 	}, nil
 }
@@ -78,7 +78,7 @@ func parseGandiva(parameters []byte) (Rule, error) {
 func positiveMicros(pointer string, seconds json.Number) (int64, error) {
 	us, err := hare.ParseMicros(seconds.String())
 	if err != nil || us <= 0 || us > hare.MaxExact {
-		return 0, invalid(pointer, "out_of_range", "%.60s must be above 0 and at most %s, with at most six decimals",
+		return 0, online.Invalid(pointer, "out_of_range", "%.60s must be above 0 and at most %s, with at most six decimals",
 			seconds, hare.FormatMicros(hare.MaxExact))
 	}
 	return us, nil

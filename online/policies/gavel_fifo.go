@@ -3,7 +3,7 @@ package policies
 import "github.com/hare-sched/hare"
 
 // byArrival serves jobs in the order in which they arrived.
-func byArrival(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) }
+func byArrival(_ *Scheduler, j *JobState) float64 { return float64(j.Number()) }
 
 // NewGavelFIFO is the baseline Gavel_FIFO of the Hare paper: jobs run in the order of
 // their arrival, each on the fastest type that has room, until they end. The policy
@@ -11,8 +11,8 @@ func byArrival(_ *ListScheduler, j *JobState) float64 { return float64(j.serial)
 //
 // [V] Jobs are served first in, first out, on the fastest available type. [I] A job that
 // does not fit stops the jobs behind it; rounds are gangs of one type.
-func NewGavelFIFO(cluster *hare.Cluster) *ListScheduler {
-	return NewListScheduler(cluster, gavelFIFO())
+func NewGavelFIFO(cluster *hare.Cluster) *Scheduler {
+	return New(cluster, gavelFIFO())
 }
 
 func gavelFIFO() Rule {

@@ -23,7 +23,7 @@ type heldGPUs struct {
 }
 
 func (hg *heldGPUs) before(o *heldGPUs) bool {
-	return hg.key < o.key || hg.key == o.key && hg.job.serial < o.job.serial
+	return hg.key < o.key || hg.key == o.key && hg.job.Number() < o.job.Number()
 }
 
 // heldSum is the summary of a chunk or a block of heldGPUs.
@@ -70,7 +70,7 @@ type gpuReleases struct {
 	rounds  heldList // by the end of the round that runs, without those that are overdue
 	ends    heldList // the same by the end of the rest
 	overdue heldList // by the rest
-	loose   []gpuRelease
+	loose   []GPURelease
 }
 
 func newGPUReleases() *gpuReleases {
@@ -119,7 +119,7 @@ func (gr *gpuReleases) fill(held []heldGPUs) {
 			held[i].key = x.key(&held[i])
 		}
 		slices.SortFunc(held, func(a, b heldGPUs) int {
-			return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.job.serial, b.job.serial))
+			return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.job.Number(), b.job.Number()))
 		})
 		for i := range held {
 			if held[i].overdue == x.overdue {
@@ -216,7 +216,7 @@ func (hc *heldCursor) next(skip func(*heldGPUs) bool) (h *heldGPUs) {
 // end of their rows. It takes O(log jobs) and the jobs whose GPUs are awaited.
 func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount, notBeforeUs int64) gpuReservation {
 	l, gr := r.l, r.index.releases[c.Type]
-	gr.settle(l.nowUs, c.Type)
+	gr.settle(l.NowUs(), c.Type)
 	cursor := func(list *heldList, rest bool) heldCursor {
 		return heldCursor{list: list, rest: rest, rowStartUs: row.StartUs}
 	}
@@ -224,15 +224,15 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 	overdue, late := cursor(&gr.overdue, true), cursor(&gr.overdue, false)
 	// First all that is free by then, with what j and jobs that have started since the lists were
 	// brought up to date had.
-	atUs := max(notBeforeUs, l.nowUs)
-	room := r.free[c.Type] + ends.countTo(atUs) + rounds.countTo(atUs) + overdue.countTo(atUs-l.nowUs) +
+	atUs := max(notBeforeUs, l.NowUs())
+	room := r.free[c.Type] + ends.countTo(atUs) + rounds.countTo(atUs) + overdue.countTo(atUs-l.NowUs()) +
 		late.countTo(math.MaxInt64)
 	stale := func(o *JobState) {
 		for i := range planOf(o).turns.held {
 			h := &planOf(o).turns.held[i]
 			freeUs := h.endUs
 			if h.overdue {
-				freeUs = l.nowUs
+				freeUs = l.NowUs()
 			}
 			if h.startUs <= row.StartUs {
 				freeUs += h.restUs
@@ -248,22 +248,22 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 	gr.loose = gr.loose[:0]
 	for _, o := range r.index.touched {
 		stale(o)
-		if o == j || l.Job(o.spec.ID) != o {
+		if o == j || l.Job(o.Spec().ID) != o {
 			continue
 		}
 		if h, ok := r.heldOf(o, c.Type); ok {
-			endUs := max(h.endUs, l.nowUs)
+			endUs := max(h.endUs, l.NowUs())
 			if h.startUs <= row.StartUs {
 				endUs += h.restUs
 			}
-			gr.loose = append(gr.loose, gpuRelease{endUs, h.count})
+			gr.loose = append(gr.loose, GPURelease{endUs, h.count})
 		}
 	}
-	gr.loose = l.guardReleases(gr.loose, c.Type)
-	slices.SortFunc(gr.loose, func(a, b gpuRelease) int { return cmp.Compare(a.atUs, b.atUs) })
+	gr.loose = l.GuardReleases(gr.loose, c.Type)
+	slices.SortFunc(gr.loose, func(a, b GPURelease) int { return cmp.Compare(a.AtUs, b.AtUs) })
 	loose := gr.loose
-	for ; len(loose) > 0 && loose[0].atUs <= atUs; loose = loose[1:] {
-		room += loose[0].count
+	for ; len(loose) > 0 && loose[0].AtUs <= atUs; loose = loose[1:] {
+		room += loose[0].Count
 	}
 	if room >= c.Count {
 		return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count, chunk: math.MaxInt64}
@@ -272,24 +272,24 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 	skip := func(h *heldGPUs) bool { return h.job == j || planOf(h.job).turns.touched }
 	end, over, round := ends.next(skip), overdue.next(skip), rounds.next(skip)
 	for {
-		first, from := gpuRelease{atUs: math.MaxInt64}, 0
+		first, from := GPURelease{AtUs: math.MaxInt64}, 0
 		if len(loose) > 0 {
 			first, from = loose[0], 1
 		}
-		if end != nil && (from == 0 || end.key < first.atUs) {
-			first, from = gpuRelease{end.key, end.count}, 2
+		if end != nil && (from == 0 || end.key < first.AtUs) {
+			first, from = GPURelease{end.key, end.count}, 2
 		}
-		if over != nil && (from == 0 || l.nowUs+over.key < first.atUs) {
-			first, from = gpuRelease{l.nowUs + over.key, over.count}, 3
+		if over != nil && (from == 0 || l.NowUs()+over.key < first.AtUs) {
+			first, from = GPURelease{l.NowUs() + over.key, over.count}, 3
 		}
-		if round != nil && (from == 0 || round.key < first.atUs) {
-			first, from = gpuRelease{round.key, round.count}, 4
+		if round != nil && (from == 0 || round.key < first.AtUs) {
+			first, from = GPURelease{round.key, round.count}, 4
 		}
-		if from == 0 || room >= c.Count && first.atUs > atUs {
+		if from == 0 || room >= c.Count && first.AtUs > atUs {
 			break
 		}
-		atUs = max(atUs, first.atUs)
-		room += first.count
+		atUs = max(atUs, first.AtUs)
+		room += first.Count
 		switch from {
 		case 1:
 			loose = loose[1:]
@@ -314,17 +314,17 @@ func (r *rolling) heldOf(o *JobState, gpuType int) (heldGPUs, bool) {
 	if h.count == 0 {
 		return h, false
 	}
-	h.endUs = l.profiledEndUs(o)
+	h.endUs = l.ProfiledEndUs(o)
 	next := nextRow(o)
 	switch {
-	case o.spec.Sync == hare.Rigid:
-		h.restUs = spanUs(r.belief.roundsLeft(o)-1, l.heldUs(o, gpuType))
+	case o.Spec().Sync == hare.Rigid:
+		h.restUs = SpanUs(r.belief.RoundsLeft(o)-1, l.HeldUs(o, gpuType))
 	case next != nil && r.holds(o, next):
-		h.restUs = spanUs(next.Round+next.Rounds-o.round-1, longestUs(o, next.Types))
+		h.restUs = SpanUs(next.Round+next.Rounds-o.Round()-1, longestUs(o, next.Types))
 		if h.restUs > 0 {
 			h.startUs = next.StartUs
 		}
 	}
-	h.overdue = h.endUs < l.nowUs
+	h.overdue = h.endUs < l.NowUs()
 	return h, true
 }

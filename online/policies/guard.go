@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
 )
 
 // GuardConfig tunes the guard against starvation of rolling and hgittins. The zero value
@@ -34,7 +35,7 @@ const (
 // defaultKappa is GuardConfig.Kappa where it is zero; leastKappa and largestKappa are its
 // limits.
 const (
-	defaultKappa = 8
+	DefaultKappa = 8
 	leastKappa   = 0.1
 	largestKappa = 1e6
 )
@@ -46,45 +47,45 @@ const guardPatience = 8
 
 // rule is what list schedulers need of the configuration. Under the limit of slowdowns, the order
 // goes by weights that age, and jobs that are late get tickets, where tickets says so.
-func (cfg GuardConfig) rule(belief *sizeBelief, tickets bool) guardRule {
+func (cfg GuardConfig) Rule(belief *SizeBelief, tickets bool) GuardRule {
 	if cfg.Off {
-		return guardRule{}
+		return GuardRule{}
 	}
 	if !(cfg.Kappa > 0) {
-		cfg.Kappa = defaultKappa
+		cfg.Kappa = DefaultKappa
 	}
 	oneType := cfg.FIFOSlowdown == 0
 	if oneType {
 		cfg.FIFOSlowdown = defaultFIFOSlowdown
 	}
-	return guardRule{
+	return GuardRule{
 		kappa:   int64(math.Round(min(max(cfg.Kappa, leastKappa), largestKappa) * 1e6)),
-		size:    belief.roundsLeft,
+		size:    belief.RoundsLeft,
 		factor:  int64(math.Round(min(max(cfg.FIFOSlowdown, 0), largestFIFOSlowdown) * 1e6)),
 		oneType: oneType, belief: belief, tickets: tickets,
 	}
 }
 
 // guardRule is a guard as Rule has it; the zero value means none.
-type guardRule struct {
+type GuardRule struct {
 	kappa int64                 // in millionths
 	size  func(*JobState) int64 // the rounds that a rigid job is believed to have
 
 	factor  int64 // GuardConfig.FIFOSlowdown, in millionths; 0 means no limit
 	oneType bool  // whether the limit is for GPUs of one type alone
-	belief  *sizeBelief
+	belief  *SizeBelief
 	tickets bool // whether late jobs get tickets
 }
 
 // guardForm are the parameters of the guard in sessions.
-type guardForm struct {
+type GuardForm struct {
 	Guard        *bool    `json:"guard"`
 	Kappa        *float64 `json:"kappa"`
 	FIFOSlowdown *float64 `json:"fifo_slowdown"`
 }
 
 // config checks the parameters of a policy.
-func (gf *guardForm) config(policy string) (GuardConfig, error) {
+func (gf *GuardForm) Config(policy string) (GuardConfig, error) {
 	cfg := GuardConfig{Off: gf.Guard != nil && !*gf.Guard}
 	for _, x := range []struct {
 		name           string
@@ -103,11 +104,11 @@ func (gf *guardForm) config(policy string) (GuardConfig, error) {
 			continue
 		}
 		if !(*x.value >= x.least && *x.value <= x.largest) {
-			return cfg, invalid("/"+x.name, "out_of_range", "%s: %s is %v: it must be from %v to %v", policy, x.name, *x.value,
+			return cfg, online.Invalid("/"+x.name, "out_of_range", "%s: %s is %v: it must be from %v to %v", policy, x.name, *x.value,
 				x.least, x.largest)
 		}
 		if cfg.Off {
-			return cfg, invalid("/"+x.name, "contradiction",
+			return cfg, online.Invalid("/"+x.name, "contradiction",
 				"%s: %s is of the guard, which is off: leave one of them out", policy, x.name)
 		}
 		*x.to = *x.value
@@ -180,20 +181,20 @@ type guarded struct {
 	lookUs    int64 // from when on it is looked at whether the job is late
 }
 
-func (l *ListScheduler) guards() bool { return l.rule.guard.kappa > 0 }
+func (l *Scheduler) guards() bool { return l.rule.Guard.kappa > 0 }
 
 // waits reports whether a job waits for GPUs and no task of it runs.
-func (j *JobState) waits() bool { return j.active == 0 && j.ready() > 0 }
+func (j *JobState) waits() bool { return j.active == 0 && j.Ready() > 0 }
 
 // settleTurns brings the clock of turns to the present; it is called before the work or the
 // GPUs in service change.
-func (l *ListScheduler) settleTurns() {
+func (l *Scheduler) settleTurns() {
 	g := &l.guard
 	g.slowdown.inServiceUs = l.inServiceUs()
 	g.turns, g.sinceUs = l.turnsNow(), l.nowUs
 }
 
-func (l *ListScheduler) turnsNow() int64 {
+func (l *Scheduler) turnsNow() int64 {
 	g := &l.guard
 	gpus := int64(l.GPUs())
 	if g.work == 0 || gpus == 0 || l.nowUs == g.sinceUs {
@@ -203,19 +204,19 @@ func (l *ListScheduler) turnsNow() int64 {
 }
 
 // guardArrival begins the first wait of a job.
-func (l *ListScheduler) guardArrival(j *JobState) {
+func (l *Scheduler) guardArrival(j *JobState) {
 	if !l.guards() {
 		return
 	}
 	l.settleTurns()
 	x := &j.guarded
-	if x.roundUs = j.fastestUs(); x.roundUs == 0 {
+	if x.roundUs = j.FastestUs(); x.roundUs == 0 {
 		x.roundUs = unknownRoundUs
 	}
-	if j.spec.Sync == hare.Rigid && l.rule.guard.size != nil {
-		x.roundUs = spanUs(l.rule.guard.size(j), x.roundUs)
+	if j.spec.Sync == hare.Rigid && l.rule.Guard.size != nil {
+		x.roundUs = SpanUs(l.rule.Guard.size(j), x.roundUs)
 	}
-	x.work = min(times(min(j.width(), int64(l.GPUs())), x.roundUs), mostWork)
+	x.work = min(times(min(j.Width(), int64(l.GPUs())), x.roundUs), mostWork)
 	l.guard.work += x.work
 	x.turns, x.sinceUs = l.guard.turns, j.sinceUs
 	l.guard.fresh = append(l.guard.fresh, j)
@@ -223,7 +224,7 @@ func (l *ListScheduler) guardArrival(j *JobState) {
 }
 
 // guardEnd forgets a job.
-func (l *ListScheduler) guardEnd(j *JobState) {
+func (l *Scheduler) guardEnd(j *JobState) {
 	if !l.guards() {
 		return
 	}
@@ -235,7 +236,7 @@ func (l *ListScheduler) guardEnd(j *JobState) {
 }
 
 // guardTurn begins or ends a wait.
-func (l *ListScheduler) guardTurn(j *JobState, waits bool) {
+func (l *Scheduler) guardTurn(j *JobState, waits bool) {
 	if !l.guards() {
 		return
 	}
@@ -256,20 +257,20 @@ func (l *ListScheduler) guardTurn(j *JobState, waits bool) {
 
 // missedNow is how many rounds a job that waits has missed since the wait began, in
 // billionths: the turns, but no more rounds than fit in the time.
-func (l *ListScheduler) missedNow(j *JobState) int64 {
+func (l *Scheduler) missedNow(j *JobState) int64 {
 	x := &j.guarded
 	return min(l.turnsNow()-x.turns, mulDivUp(l.nowUs-x.sinceUs, nano, x.roundUs))
 }
 
 // mayMiss is how many more rounds a job may miss before it is due, if it has missed none in
 // the current wait; below 0 where it is due at once.
-func (l *ListScheduler) mayMiss(j *JobState) int64 {
-	return times(l.rule.guard.kappa*(nano/1e6), add(j.round, guardPatience)) - j.guarded.missed
+func (l *Scheduler) mayMiss(j *JobState) int64 {
+	return times(l.rule.Guard.kappa*(nano/1e6), add(j.round, guardPatience)) - j.guarded.missed
 }
 
 // guardWaits notes when the jobs that have begun to wait will be due. It is called after
 // jobs have started.
-func (l *ListScheduler) guardWaits() {
+func (l *Scheduler) guardWaits() {
 	if !l.guards() {
 		return
 	}
@@ -294,7 +295,7 @@ func (l *ListScheduler) guardWaits() {
 }
 
 // noteWait enters a job that waits.
-func (l *ListScheduler) noteWait(j *JobState) {
+func (l *Scheduler) noteWait(j *JobState) {
 	at := add(j.guarded.turns, max(0, l.mayMiss(j)))
 	l.guard.byTurn.push(dueRound{at: at, wait: j.guarded.wait, job: j})
 }
@@ -333,7 +334,7 @@ type guardedSnapshot struct {
 	Aged      int64 `json:"aged,omitempty"`
 }
 
-func (l *ListScheduler) guardSnapshot() *guardSnapshot {
+func (l *Scheduler) guardSnapshot() *guardSnapshot {
 	if !l.guards() {
 		return nil
 	}
@@ -346,7 +347,7 @@ func (l *ListScheduler) guardSnapshot() *guardSnapshot {
 	return s
 }
 
-func (l *ListScheduler) guardedSnapshot(j *JobState) *guardedSnapshot {
+func (l *Scheduler) guardedSnapshot(j *JobState) *guardedSnapshot {
 	if !l.guards() {
 		return nil
 	}
@@ -365,7 +366,7 @@ func (l *ListScheduler) guardedSnapshot(j *JobState) *guardedSnapshot {
 // restoreGuard takes the state of the guard once jobs and GPUs are there; false says that
 // the snapshot contradicts itself. A snapshot of a version without a guard begins again: all
 // that jobs have missed is forgotten.
-func (l *ListScheduler) restoreGuard(s *schedulerSnapshot) bool {
+func (l *Scheduler) restoreGuard(s *schedulerSnapshot) bool {
 	if !l.guards() {
 		return true
 	}

@@ -69,30 +69,30 @@ const slack = 1e-5
 // rule's own.
 func (ga *guardAudit) run(ctx context.Context, inst *hare.Instance, rule Rule, cfg sim.Config) error {
 	ga.size = map[string]int64{}
-	if size := rule.guard.size; size != nil {
-		rule.guard.size = func(j *JobState) int64 {
+	if size := rule.Guard.size; size != nil {
+		rule.Guard.size = func(j *JobState) int64 {
 			n := size(j)
-			if _, twice := ga.size[j.spec.ID]; !twice {
-				ga.size[j.spec.ID] = n
+			if _, twice := ga.size[j.Spec().ID]; !twice {
+				ga.size[j.Spec().ID] = n
 			}
 			return n
 		}
 	}
 	ga.served = map[string]int64{}
 	begun := map[string]int64{} // rounds that have been counted
-	rule.Started = func(_ *ListScheduler, j *JobState, _ int) {
-		if id := j.spec.ID; j.guarded.ticket > 0 && j.round >= begun[id] {
+	rule.Started = func(_ *Scheduler, j *JobState, _ int) {
+		if id := j.Spec().ID; j.guarded.ticket > 0 && j.Round() >= begun[id] {
 			ga.servedUs += float64(j.guarded.work)
 			ga.served[id]++
-			begun[id] = j.round + 1
+			begun[id] = j.Round() + 1
 		}
 	}
-	scheduler := NewListScheduler(sim.Cluster(inst), rule)
-	ga.late = scheduler.limited() && rule.guard.tickets
+	scheduler := New(sim.Cluster(inst), rule)
+	ga.late = scheduler.limited() && rule.Guard.tickets
 	cfg.Log = func(r wire.Record) error {
 		tickets := map[string]bool{}
 		for _, j := range scheduler.guard.due {
-			tickets[j.spec.ID] = true
+			tickets[j.Spec().ID] = true
 		}
 		ga.tickets = append(ga.tickets, tickets)
 		ga.records = append(ga.records, wire.Record{Event: r.Event, Decisions: append([]hare.Decision(nil), r.Decisions...)})

@@ -56,13 +56,13 @@ func (dh *dueHeap) pop() dueRound {
 }
 
 // current reports whether an entry is of a wait that goes on.
-func (l *ListScheduler) current(x *dueRound) bool {
+func (l *Scheduler) current(x *dueRound) bool {
 	return x.wait == x.job.guarded.wait && x.job.waits() && l.jobOf[x.job.spec.ID] == x.job
 }
 
 // guardDue gives tickets to the jobs that are due now, and GPUs to those with tickets. It
 // is called before jobs start.
-func (l *ListScheduler) guardDue() {
+func (l *Scheduler) guardDue() {
 	if !l.guards() {
 		return
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // dropTicket ends what is reserved for a job, where something is.
-func (l *ListScheduler) dropTicket(j *JobState) {
+func (l *Scheduler) dropTicket(j *JobState) {
 	x := &j.guarded
 	if x.ticket == 0 {
 		return
@@ -19,7 +19,7 @@ func (l *ListScheduler) dropTicket(j *JobState) {
 	x.ticket = 0
 }
 
-func (l *ListScheduler) dropReservation(j *JobState) {
+func (l *Scheduler) dropReservation(j *JobState) {
 	for _, g := range j.guarded.gpus {
 		delete(l.guard.reservedBy, g)
 	}
@@ -28,7 +28,7 @@ func (l *ListScheduler) dropReservation(j *JobState) {
 
 // guardResized forgets what is reserved, before a GPU joins or leaves. Jobs keep their
 // tickets.
-func (l *ListScheduler) guardResized() {
+func (l *Scheduler) guardResized() {
 	if !l.guards() {
 		return
 	}
@@ -38,7 +38,7 @@ func (l *ListScheduler) guardResized() {
 	}
 }
 
-func (l *ListScheduler) reserveGPU(j *JobState, g int) {
+func (l *Scheduler) reserveGPU(j *JobState, g int) {
 	if l.guard.reservedBy == nil {
 		l.guard.reservedBy = map[int]*JobState{}
 	}
@@ -47,7 +47,7 @@ func (l *ListScheduler) reserveGPU(j *JobState, g int) {
 	j.guarded.gpus = slices.Insert(j.guarded.gpus, at, g)
 }
 
-func (l *ListScheduler) unreserveGPU(j *JobState, g int) {
+func (l *Scheduler) unreserveGPU(j *JobState, g int) {
 	delete(l.guard.reservedBy, g)
 	at, _ := slices.BinarySearch(j.guarded.gpus, g)
 	j.guarded.gpus = slices.Delete(j.guarded.gpus, at, at+1)
@@ -55,10 +55,10 @@ func (l *ListScheduler) unreserveGPU(j *JobState, g int) {
 
 // nextStart is how many GPUs the next start of a job takes at once, and whether they may be
 // of several types.
-func (l *ListScheduler) nextStart(j *JobState) (gpus int64, mix bool) {
+func (l *Scheduler) nextStart(j *JobState) (gpus int64, mix bool) {
 	hold := j.hold
 	if j.next == 0 && len(j.redo) == 0 {
-		hold, mix = l.holding(j)
+		hold, mix = l.Holding(j)
 	}
 	if hold == hare.Relaxed {
 		return 1, true
@@ -69,14 +69,14 @@ func (l *ListScheduler) nextStart(j *JobState) (gpus int64, mix bool) {
 // reserveDue gives GPUs to the jobs with tickets, in their order: of the type on which the
 // job is expected to end its round first, the GPUs that are expected to be free first. A
 // job keeps the type and its GPUs until it starts, but exchanges those of rigid jobs.
-func (l *ListScheduler) reserveDue() {
+func (l *Scheduler) reserveDue() {
 	if l.nodes != nil {
 		l.reserveDueOnNodes()
 		return
 	}
 	for _, j := range l.guard.due {
 		n, mix := l.nextStart(j)
-		if !l.fitsWhenEmpty(j) {
+		if !l.FitsWhenEmpty(j) {
 			l.dropReservation(j)
 			continue
 		}
@@ -117,12 +117,12 @@ func (ga *gpuAvailable) before(o *gpuAvailable) int {
 }
 
 // available is when a GPU that is in service is expected to be free.
-func (l *ListScheduler) available(g int) gpuAvailable {
+func (l *Scheduler) available(g int) gpuAvailable {
 	out := gpuAvailable{gpu: g, atUs: l.nowUs}
-	if o := l.gpus[g].job; o != nil {
-		out.atUs = l.roundEndUs(o)
-		if out.rigid = o.spec.Sync == hare.Rigid; out.rigid && l.rule.guard.size != nil {
-			out.atUs = add(out.atUs, spanUs(l.rule.guard.size(o)-1, l.heldUs(o, l.gpus[g].gpuType)))
+	if o := l.gpus[g].Job; o != nil {
+		out.atUs = l.RoundEndUs(o)
+		if out.rigid = o.spec.Sync == hare.Rigid; out.rigid && l.rule.Guard.size != nil {
+			out.atUs = add(out.atUs, SpanUs(l.rule.Guard.size(o)-1, l.HeldUs(o, l.gpus[g].Type)))
 		}
 	}
 	return out
@@ -131,11 +131,11 @@ func (l *ListScheduler) available(g int) gpuAvailable {
 // unreserved lists the GPUs in service that a job may reserve, of a type or, if gpuType is
 // below 0, of all its types, the first to be free first. With all, GPUs that jobs with
 // earlier tickets have reserved come as well, behind a round of these jobs.
-func (l *ListScheduler) unreserved(j *JobState, gpuType int, all bool) []gpuAvailable {
+func (l *Scheduler) unreserved(j *JobState, gpuType int, all bool) []gpuAvailable {
 	var out []gpuAvailable
 	for g := range l.gpus {
 		x := &l.gpus[g]
-		if !x.inService || gpuType >= 0 && x.gpuType != gpuType || gpuType < 0 && !j.uses(x.gpuType) {
+		if !x.InService || gpuType >= 0 && x.Type != gpuType || gpuType < 0 && !j.uses(x.Type) {
 			continue
 		}
 		o := l.guard.reservedBy[g]
@@ -144,7 +144,7 @@ func (l *ListScheduler) unreserved(j *JobState, gpuType int, all bool) []gpuAvai
 		}
 		ga := l.available(g)
 		if o != nil {
-			ga.atUs = add(ga.atUs, max(o.guarded.roundUs, o.durationUs(x.gpuType)))
+			ga.atUs = add(ga.atUs, max(o.guarded.roundUs, o.DurationUs(x.Type)))
 		}
 		out = append(out, ga)
 	}
@@ -154,20 +154,20 @@ func (l *ListScheduler) unreserved(j *JobState, gpuType int, all bool) []gpuAvai
 
 // uses reports whether a job may run on a type.
 func (j *JobState) uses(gpuType int) bool {
-	return slices.ContainsFunc(j.modes, func(m mode) bool { return m.gpuType == gpuType })
+	return slices.ContainsFunc(j.modes, func(m Mode) bool { return m.Type == gpuType })
 }
 
 // roundOnUs is the time of a round of a job on a type; where nothing is known, four times
 // that on the fastest.
 func (j *JobState) roundOnUs(gpuType int) int64 {
-	if d := j.durationUs(gpuType); d > 0 {
+	if d := j.DurationUs(gpuType); d > 0 {
 		return d
 	}
-	return times(4, max(j.fastestUs(), 1))
+	return times(4, max(j.FastestUs(), 1))
 }
 
 // chooseType chooses the type of a job's reservation.
-func (l *ListScheduler) chooseType(j *JobState, n int64, mix bool) {
+func (l *Scheduler) chooseType(j *JobState, n int64, mix bool) {
 	x := &j.guarded
 	x.chosen, x.onType = true, -1
 	if mix {
@@ -175,53 +175,53 @@ func (l *ListScheduler) chooseType(j *JobState, n int64, mix bool) {
 	}
 	best := int64(math.MaxInt64)
 	for _, m := range j.modes {
-		if int64(l.inService[m.gpuType]) < n {
+		if int64(l.inService[m.Type]) < n {
 			continue
 		}
-		ends := l.unreserved(j, m.gpuType, true)
-		endUs := add(ends[n-1].atUs, j.roundOnUs(m.gpuType))
+		ends := l.unreserved(j, m.Type, true)
+		endUs := add(ends[n-1].atUs, j.roundOnUs(m.Type))
 		if x.onType < 0 || endUs < best {
-			best, x.onType = endUs, m.gpuType
+			best, x.onType = endUs, m.Type
 		}
 	}
 }
 
 // chooseFree moves a reservation to another type where GPUs are free and the round is
 // expected to end sooner there.
-func (l *ListScheduler) chooseFree(j *JobState, n int64) {
+func (l *Scheduler) chooseFree(j *JobState, n int64) {
 	x := &j.guarded
 	for _, m := range j.modes {
-		if m.gpuType == x.onType || int64(len(l.free[m.gpuType])) < n {
+		if m.Type == x.onType || int64(len(l.free[m.Type])) < n {
 			continue
 		}
 		free := int64(0)
-		for _, g := range l.free[m.gpuType] {
+		for _, g := range l.free[m.Type] {
 			if l.guard.reservedBy[g] == nil {
 				free++
 			}
 		}
-		if free < n || add(l.nowUs, j.roundOnUs(m.gpuType)) > l.reservedEndUs(j) {
+		if free < n || add(l.nowUs, j.roundOnUs(m.Type)) > l.ReservedEndUs(j) {
 			continue
 		}
 		l.dropReservation(j)
-		x.chosen, x.onType = true, m.gpuType
+		x.chosen, x.onType = true, m.Type
 		return
 	}
 }
 
 // reservedEndUs is when a round of a job on the GPUs that are reserved for it is expected
 // to end.
-func (l *ListScheduler) reservedEndUs(j *JobState) int64 {
+func (l *Scheduler) ReservedEndUs(j *JobState) int64 {
 	end, round := l.nowUs, int64(0)
 	for _, g := range j.guarded.gpus {
 		end = max(end, l.available(g).atUs)
-		round = max(round, j.roundOnUs(l.gpus[g].gpuType))
+		round = max(round, j.roundOnUs(l.gpus[g].Type))
 	}
 	return add(end, round)
 }
 
 // fillReservation reserves GPUs for a job up to n.
-func (l *ListScheduler) fillReservation(j *JobState, n int64) {
+func (l *Scheduler) fillReservation(j *JobState, n int64) {
 	x := &j.guarded
 	if int64(len(x.gpus)) >= n {
 		return
@@ -236,9 +236,9 @@ func (l *ListScheduler) fillReservation(j *JobState, n int64) {
 
 // exchangeRigid exchanges reserved GPUs that rigid jobs hold for GPUs that no rigid job
 // holds, as far as there are any.
-func (l *ListScheduler) exchangeRigid(j *JobState) {
+func (l *Scheduler) exchangeRigid(j *JobState) {
 	rigid := slices.DeleteFunc(slices.Clone(j.guarded.gpus), func(g int) bool {
-		o := l.gpus[g].job
+		o := l.gpus[g].Job
 		return o == nil || o.spec.Sync != hare.Rigid
 	})
 	if len(rigid) == 0 {
@@ -255,7 +255,7 @@ func (l *ListScheduler) exchangeRigid(j *JobState) {
 
 // guardStart starts the jobs whose GPUs are all free, and takes the other GPUs that are
 // reserved and free from the others until guardShow.
-func (l *ListScheduler) guardStart() {
+func (l *Scheduler) guardStart() {
 	if !l.guards() {
 		return
 	}
@@ -266,13 +266,13 @@ func (l *ListScheduler) guardStart() {
 	for _, j := range slices.Clone(l.guard.due) {
 		n, _ := l.nextStart(j)
 		if int64(len(j.guarded.gpus)) != n || slices.ContainsFunc(j.guarded.gpus,
-			func(g int) bool { return l.gpus[g].job != nil }) {
+			func(g int) bool { return l.gpus[g].Job != nil }) {
 			continue
 		}
-		l.openRound(j)
+		l.OpenRound(j)
 		told := -1
 		for _, g := range slices.Clone(j.guarded.gpus) {
-			t := l.gpus[g].gpuType
+			t := l.gpus[g].Type
 			if t != told && l.rule.Started != nil {
 				l.rule.Started(l, j, t)
 			}
@@ -283,7 +283,7 @@ func (l *ListScheduler) guardStart() {
 	}
 	for _, j := range l.guard.due {
 		for _, g := range j.guarded.gpus {
-			t := l.gpus[g].gpuType
+			t := l.gpus[g].Type
 			if at, free := slices.BinarySearch(l.free[t], g); free {
 				l.free[t] = slices.Delete(l.free[t], at, at+1)
 				l.guard.hidden = append(l.guard.hidden, g)
@@ -293,12 +293,12 @@ func (l *ListScheduler) guardStart() {
 }
 
 // guardShow gives back what guardStart took.
-func (l *ListScheduler) guardShow() {
+func (l *Scheduler) guardShow() {
 	if l.nodes != nil {
 		l.guardShowOnNodes()
 	}
 	for _, g := range l.guard.hidden {
-		t := l.gpus[g].gpuType
+		t := l.gpus[g].Type
 		at, _ := slices.BinarySearch(l.free[t], g)
 		l.free[t] = slices.Insert(l.free[t], at, g)
 	}
@@ -306,19 +306,19 @@ func (l *ListScheduler) guardShow() {
 }
 
 // guardReleases adds when the GPUs that guardStart took are expected to be free.
-func (l *ListScheduler) guardReleases(ends []gpuRelease, gpuType int) []gpuRelease {
+func (l *Scheduler) GuardReleases(ends []GPURelease, gpuType int) []GPURelease {
 	for _, g := range l.guard.hidden {
-		if l.gpus[g].gpuType != gpuType {
+		if l.gpus[g].Type != gpuType {
 			continue
 		}
 		at := l.nowUs
 		if j := l.guard.reservedBy[g]; j != nil { // otherwise the job has started elsewhere meanwhile
-			at = l.reservedEndUs(j)
+			at = l.ReservedEndUs(j)
 		}
-		ends = append(ends, gpuRelease{at, 1})
+		ends = append(ends, GPURelease{at, 1})
 	}
 	return ends
 }
 
 // gpuRelease is some GPUs of a type and when they are expected to be free.
-type gpuRelease struct{ atUs, count int64 }
+type GPURelease struct{ AtUs, Count int64 }

@@ -11,12 +11,12 @@ import (
 )
 
 // eager is a scheduler that looks at the quotas of all jobs at each event.
-type eager struct{ *ListScheduler }
+type eager struct{ *Scheduler }
 
 func (e eager) Step(nowUs int64, events []hare.Event) (out []hare.Decision, err error) {
 	for i := range events {
 		e.guard.settled = false
-		more, err := e.ListScheduler.Step(nowUs, events[i:i+1])
+		more, err := e.Scheduler.Step(nowUs, events[i:i+1])
 		if err != nil {
 			return out, err
 		}
@@ -43,7 +43,7 @@ func TestSettledQuotas(t *testing.T) {
 		var logs [2][]string
 		backs := 0
 		for k := range logs {
-			l := NewListScheduler(sim.Cluster(inst), guardedRules(GuardConfig{Kappa: 1})["hgittins"])
+			l := New(sim.Cluster(inst), guardedRules(GuardConfig{Kappa: 1})["hgittins"])
 			cfg := sim.Config{NoSchedule: true, Log: func(r wire.Record) error {
 				backs += l.guard.back
 				logs[k] = append(logs[k], fmt.Sprint(r.Event.Type, r.Event.Job, r.Decisions, l.guard.back, len(l.guard.due)))

@@ -57,21 +57,21 @@ type slowdownLimit struct {
 
 // limited reports whether slowdowns are limited. Where GPUs of a second type join, the limit for
 // GPUs of one type ends for good.
-func (l *ListScheduler) limited() bool {
-	gr := &l.rule.guard
+func (l *Scheduler) limited() bool {
+	gr := &l.rule.Guard
 	return gr.factor > 0 && (!gr.oneType || len(l.types) == 1)
 }
 
 // limitArrival notes how long a job would wait under first come, first served.
-func (l *ListScheduler) limitArrival(j *JobState) {
+func (l *Scheduler) limitArrival(j *JobState) {
 	if !l.limited() {
 		return
 	}
 	sl := &l.guard.slowdown
 	fast, gpus := int64(0), int64(l.GPUs()) // fast counts GPUs of the job's fastest type, in thousandths
 	for _, m := range j.modes {
-		if d := j.durationUs(m.gpuType); d > 0 {
-			fast += mulDivUp(int64(l.inService[m.gpuType])*1000, j.fastestUs(), d)
+		if d := j.DurationUs(m.Type); d > 0 {
+			fast += mulDivUp(int64(l.inService[m.Type])*1000, j.FastestUs(), d)
 		}
 	}
 	if fast == 0 {
@@ -92,15 +92,15 @@ func (l *ListScheduler) limitArrival(j *JobState) {
 }
 
 // clusterUs is how long the whole cluster takes for the rest of a job.
-func (l *ListScheduler) clusterUs(j *JobState) int64 {
+func (l *Scheduler) clusterUs(j *JobState) int64 {
 	if j.spec.Sync == hare.Rigid {
 		return j.guarded.clusterUs // all rounds count as one
 	}
-	return spanUs(l.rule.guard.belief.roundsLeft(j), j.guarded.clusterUs)
+	return SpanUs(l.rule.Guard.belief.RoundsLeft(j), j.guarded.clusterUs)
 }
 
 // limitEnd learns from a job that is gone.
-func (l *ListScheduler) limitEnd(j *JobState) {
+func (l *Scheduler) limitEnd(j *JobState) {
 	if !l.limited() {
 		return
 	}
@@ -111,7 +111,7 @@ func (l *ListScheduler) limitEnd(j *JobState) {
 		rounds = min(rounds, 1)
 	}
 	if rounds > 0 {
-		sl.learn(add(1e6, mulDivUp(x.fifoUs, 1e6, spanUs(rounds, x.roundUs))))
+		sl.learn(add(1e6, mulDivUp(x.fifoUs, 1e6, SpanUs(rounds, x.roundUs))))
 	}
 }
 
@@ -131,18 +131,18 @@ func (sl *slowdownLimit) learn(slowdown int64) {
 
 // slowdownLimit is the slowdown that jobs should not exceed, in millionths; 0 while too few jobs
 // have ended.
-func (l *ListScheduler) slowdownLimit() int64 {
+func (l *Scheduler) slowdownLimit() int64 {
 	sorted := l.guard.slowdown.sorted
 	if !l.limited() || len(sorted) < leastEnded {
 		return 0
 	}
 	p99 := sorted[len(sorted)-1-len(sorted)/100]
-	return min(max(leastSlowdown, mulDivUp(p99, l.rule.guard.factor, 1e6)), hare.MaxExact)
+	return min(max(leastSlowdown, mulDivUp(p99, l.rule.Guard.factor, 1e6)), hare.MaxExact)
 }
 
 // shortRounds is how many rounds a job has left if it is one of the shortest that it may be.
-func (l *ListScheduler) shortRounds(j *JobState) int64 {
-	sb := l.rule.guard.belief
+func (l *Scheduler) shortRounds(j *JobState) int64 {
+	sb := l.rule.Guard.belief
 	if !sb.curve.Known() || j.spec.Sync == hare.Rigid {
 		return 1
 	}
@@ -152,7 +152,7 @@ func (l *ListScheduler) shortRounds(j *JobState) int64 {
 
 // lateUs is from when on a job is late: if it is as short as shortRounds has it, and does not wait
 // any more, its slowdown will then be the limit. math.MaxInt64 says that there is no limit yet.
-func (l *ListScheduler) lateUs(j *JobState) int64 {
+func (l *Scheduler) lateUs(j *JobState) int64 {
 	limit := l.slowdownLimit()
 	if limit == 0 {
 		return math.MaxInt64
@@ -170,8 +170,8 @@ func (l *ListScheduler) lateUs(j *JobState) int64 {
 const unlimitedRounds = 8
 
 // noteLate enters a job that waits, to be looked at from a time on.
-func (l *ListScheduler) noteLate(j *JobState, atUs int64) {
-	if l.limited() && l.rule.guard.tickets {
+func (l *Scheduler) noteLate(j *JobState, atUs int64) {
+	if l.limited() && l.rule.Guard.tickets {
 		j.guarded.lookUs = atUs
 		l.guard.slowdown.late.push(dueRound{at: atUs, wait: j.guarded.wait, job: j})
 	}
@@ -179,7 +179,7 @@ func (l *ListScheduler) noteLate(j *JobState, atUs int64) {
 
 // lateJobs looks at the jobs whose time has come. It updates their weights, and appends those that
 // are late for long, as far as the share of late jobs allows more.
-func (l *ListScheduler) lateJobs(due []*JobState) []*JobState {
+func (l *Scheduler) lateJobs(due []*JobState) []*JobState {
 	sl := &l.guard.slowdown
 	for len(sl.late) > 0 && sl.late[0].at <= l.nowUs {
 		x := sl.late.pop()
@@ -209,13 +209,13 @@ func (l *ListScheduler) lateJobs(due []*JobState) []*JobState {
 }
 
 // inServiceUs is the GPU time in service until now.
-func (l *ListScheduler) inServiceUs() int64 {
+func (l *Scheduler) inServiceUs() int64 {
 	return add(l.guard.slowdown.inServiceUs, times(l.nowUs-l.guard.sinceUs, int64(l.GPUs())))
 }
 
 // agedWeight is the weight of a job in the order or in a plan. From the limit of slowdowns × 1000 /
 // from on it grows with the square of the slowdown, up to a thousand times.
-func (l *ListScheduler) agedWeight(j *JobState, from int64) int64 {
+func (l *Scheduler) agedWeight(j *JobState, from int64) int64 {
 	limit := l.slowdownLimit()
 	if limit == 0 {
 		return j.spec.WeightMicro
@@ -233,7 +233,7 @@ func (l *ListScheduler) agedWeight(j *JobState, from int64) int64 {
 }
 
 // agedInOrder is the weight of a job in the order of hgittins as of the last look, 0 where there is none.
-func (l *ListScheduler) agedInOrder(j *JobState) int64 {
+func (l *Scheduler) AgedInOrder(j *JobState) int64 {
 	if !l.limited() {
 		return 0
 	}
@@ -241,11 +241,11 @@ func (l *ListScheduler) agedInOrder(j *JobState) int64 {
 }
 
 // agedInPlans is the weight of a job in a plan.
-func (l *ListScheduler) agedInPlans(j *JobState) int64 { return l.agedWeight(j, planAgedFrom) }
+func (l *Scheduler) AgedInPlans(j *JobState) int64 { return l.agedWeight(j, planAgedFrom) }
 
 // restoreSlowdowns takes the state of the limit of slowdowns; false says that the snapshot
 // contradicts itself.
-func (l *ListScheduler) restoreSlowdowns(s *guardSnapshot) bool {
+func (l *Scheduler) restoreSlowdowns(s *guardSnapshot) bool {
 	if !l.limited() {
 		return true
 	}

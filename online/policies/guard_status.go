@@ -9,7 +9,7 @@ import (
 
 // guardUs is when a job that waits will be due if turns go on to take as long as now; −1
 // where there is no guard or that time is beyond all documents.
-func (l *ListScheduler) guardUs(j *JobState) int64 {
+func (l *Scheduler) guardUs(j *JobState) int64 {
 	x := &j.guarded
 	if !l.guards() || !j.waits() {
 		return -1
@@ -35,10 +35,10 @@ func (l *ListScheduler) guardUs(j *JobState) int64 {
 
 // guardStatus completes the status of GPUs of a type by those that are kept for jobs that
 // are due.
-func (l *ListScheduler) guardStatus(gpuType int, s *online.TypeStatus) {
+func (l *Scheduler) guardStatus(gpuType int, s *online.TypeStatus) {
 	for _, j := range l.guard.due {
 		for _, g := range j.guarded.gpus {
-			if l.gpus[g].gpuType != gpuType || l.gpus[g].job != nil {
+			if l.gpus[g].Type != gpuType || l.gpus[g].Job != nil {
 				continue
 			}
 			if s.GatheredFor == "" {
@@ -51,12 +51,12 @@ func (l *ListScheduler) guardStatus(gpuType int, s *online.TypeStatus) {
 }
 
 // guardWhy says what the guard does for a job that waits; "" where it does nothing.
-func (l *ListScheduler) guardWhy(j *JobState, s *online.JobStatus) string {
+func (l *Scheduler) guardWhy(j *JobState, s *online.JobStatus) string {
 	switch x := &j.guarded; {
 	case x.ticket > 0:
 		free := 0
 		for _, g := range x.gpus {
-			if l.gpus[g].job == nil {
+			if l.gpus[g].Job == nil {
 				free++
 			}
 		}

@@ -180,9 +180,9 @@ func TestGuardTheoremsOfLateJobs(t *testing.T) {
 func TestLateJobsAfterRestore(t *testing.T) {
 	for _, name := range []string{"hgittins", "rolling"} {
 		rule := guardedRules(GuardConfig{FIFOSlowdown: leastFIFOSlowdown})[name]
-		scheduler := NewListScheduler(sim.Cluster(starving(2)), rule)
+		scheduler := New(sim.Cluster(starving(2)), rule)
 		cfg := sim.Config{NoSchedule: true}
-		var restored *ListScheduler
+		var restored *Scheduler
 		records, late := 0, false
 		cfg.Log = func(r wire.Record) error {
 			if records++; restored != nil {
@@ -199,7 +199,7 @@ func TestLateJobsAfterRestore(t *testing.T) {
 				return nil
 			}
 			var err error
-			restored, err = RestoreListScheduler(scheduler.AppendSnapshot(nil), func([]byte) (Rule, error) {
+			restored, err = Restore(scheduler.AppendSnapshot(nil), func([]byte) (Rule, error) {
 				return guardedRules(GuardConfig{FIFOSlowdown: leastFIFOSlowdown})[name], nil
 			})
 			return err
@@ -333,9 +333,9 @@ func TestLimitIsForOneType(t *testing.T) {
 		{2, []string{"T4", "V100"}, true},
 	} {
 		guard := GuardConfig{FIFOSlowdown: x.fifoSlowdown}
-		for _, l := range []*ListScheduler{
+		for _, l := range []*Scheduler{
 			NewHGittins(cluster(x.types...), HGittinsConfig{Guard: guard}),
-			NewRolling(cluster(x.types...), RollingConfig{Guard: guard}).ListScheduler,
+			NewRolling(cluster(x.types...), RollingConfig{Guard: guard}).Scheduler,
 		} {
 			if l.limited() != x.limited {
 				t.Errorf("fifo_slowdown %v on %v: limited %v", x.fifoSlowdown, x.types, !x.limited)

@@ -31,14 +31,14 @@ type HGittinsConfig struct {
 // sizes give first come, first served, heavy tails give least attained service, and no
 // threshold is chosen. HLAS (IEEE TCC 2024) instead has queues by attained service, in
 // which a gang that does not fit holds up the others, and moves jobs to slow types.
-func NewHGittins(cluster *hare.Cluster, cfg HGittinsConfig) *ListScheduler {
-	return NewListScheduler(cluster, cfg.rule())
+func NewHGittins(cluster *hare.Cluster, cfg HGittinsConfig) *Scheduler {
+	return New(cluster, cfg.rule())
 }
 
 // hgittins is the state beyond that of list scheduling.
 type hgittins struct {
 	cfg    HGittinsConfig
-	belief *sizeBelief
+	belief *SizeBelief
 	index  func(*JobState) *gittinsIndexOfJob
 }
 
@@ -49,7 +49,7 @@ type gittinsIndexOfJob struct {
 }
 
 func (cfg HGittinsConfig) rule() Rule {
-	return cfg.ruleWith(&sizeBelief{}, func(j *JobState) *gittinsIndexOfJob {
+	return cfg.ruleWith(&SizeBelief{}, func(j *JobState) *gittinsIndexOfJob {
 		x, ok := j.Own.(*gittinsIndexOfJob)
 		if !ok {
 			x = &gittinsIndexOfJob{}
@@ -60,7 +60,7 @@ func (cfg HGittinsConfig) rule() Rule {
 }
 
 // ruleWith is the rule with a belief, and a place for the index of each job, that may be another rule's too.
-func (cfg HGittinsConfig) ruleWith(belief *sizeBelief, index func(*JobState) *gittinsIndexOfJob) Rule {
+func (cfg HGittinsConfig) ruleWith(belief *SizeBelief, index func(*JobState) *gittinsIndexOfJob) Rule {
 	if cfg.SlowestFactor == 0 {
 		cfg.SlowestFactor = 4
 	}
@@ -68,30 +68,30 @@ func (cfg HGittinsConfig) ruleWith(belief *sizeBelief, index func(*JobState) *gi
 	rule := Rule{
 		Name: "hgittins", Hold: hare.Gang, Strict: cfg.Strict, Sticky: !cfg.NotSticky, Slowest: cfg.SlowestFactor,
 		Priority: h.priority,
-		Prepare:  h.belief.learn,
-		Left:     func(_ *ListScheduler, j *JobState, ended bool) { h.belief.observe(j, ended) },
-		State:    h.belief.encode,
-		Restore:  h.belief.decode,
-		guard:    cfg.Guard.rule(h.belief, true),
+		Prepare:  h.belief.Learn,
+		Left:     func(_ *Scheduler, j *JobState, ended bool) { h.belief.Observe(j, ended) },
+		State:    h.belief.Encode,
+		Restore:  h.belief.Decode,
+		Guard:    cfg.Guard.Rule(h.belief, true),
 	}
 	if !cfg.Strict {
-		rule.Version = func() int64 { return belief.version }
+		rule.Version = func() int64 { return belief.Version() }
 	}
 	return rule
 }
 
 // priority is from −∞ to 0, and falls with the index.
-func (h *hgittins) priority(l *ListScheduler, j *JobState) float64 {
+func (h *hgittins) priority(l *Scheduler, j *JobState) float64 {
 	if h.cfg.ByArrival {
-		return float64(j.serial)
+		return float64(j.Number())
 	}
 	sb, x := h.belief, h.index(j)
-	if x.version != sb.version || x.rounds != j.round || x.timesVersion != j.timesVersion {
-		*x = gittinsIndexOfJob{sb.gittins(j), j.round, sb.version, j.timesVersion}
+	if x.version != sb.Version() || x.rounds != j.Round() || x.timesVersion != j.TimesVersion() {
+		*x = gittinsIndexOfJob{sb.Gittins(j), j.Round(), sb.Version(), j.TimesVersion()}
 	}
-	weight := max(1, float64(j.spec.WeightMicro))
-	weight = max(weight, float64(l.agedInOrder(j)))
-	return -weight * x.value / float64(j.width())
+	weight := max(1, float64(j.Spec().WeightMicro))
+	weight = max(weight, float64(l.AgedInOrder(j)))
+	return -weight * x.value / float64(j.Width())
 }
 
 // parseHGittins reads {"slowest_factor": 4, "strict": false, "sticky": true, "by_arrival":
@@ -102,12 +102,12 @@ func parseHGittins(parameters []byte) (Rule, error) {
 		Strict        bool     `json:"strict"`
 		Sticky        *bool    `json:"sticky"`
 		ByArrival     bool     `json:"by_arrival"`
-		guardForm
+		GuardForm
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return Rule{}, err
 	}
-	guard, err := form.guardForm.config("hgittins")
+	guard, err := form.GuardForm.Config("hgittins")
 	if err != nil {
 		return Rule{}, err
 	}
@@ -115,7 +115,7 @@ func parseHGittins(parameters []byte) (Rule, error) {
 		Guard: guard}
 	if form.SlowestFactor != nil {
 		if !(*form.SlowestFactor >= 1) {
-			return Rule{}, invalid("/slowest_factor", "out_of_range",
+			return Rule{}, online.Invalid("/slowest_factor", "out_of_range",
 				"hgittins: slowest_factor is %v: it must be at least 1", *form.SlowestFactor)
 		}
 		cfg.SlowestFactor = *form.SlowestFactor

@@ -15,8 +15,8 @@ type JobState struct {
 	spec   *hare.Job
 	serial int
 	rounds int64 // 0: the policy does not know
-	belief *sizeBelief
-	modes  []mode
+	belief *SizeBelief
+	modes  []Mode
 
 	round, next, ended int64     // next is the least task of the round that never started
 	redo               []int64   // tasks of the round that were lost
@@ -31,9 +31,9 @@ type JobState struct {
 	executedUs, waitedUs int64           // execution and waiting up to sinceUs, since the last promotion
 	totalUs              int64           // execution up to sinceUs, since the arrival
 	active               int64           // tasks that have started and not ended
-	queue                int             // for rules with queues
-	onlyType             int             // for rules that assign types; −1 means any type
-	leaseEndUs           int64           // for rules with leases
+	Queue                int             // for rules with queues
+	OnlyType             int             // for rules that assign types; −1 means any type
+	LeaseEndUs           int64           // for rules with leases
 	shape                placement.Shape // where the scheduler goes by nodes
 	together, togetherAt int64           // see mostTogether
 	spread               spreadTimes
@@ -54,9 +54,9 @@ type JobState struct {
 }
 
 // mode is a job on one GPU type.
-type mode struct {
-	gpuType               int
-	computeUs, durationUs int64 // durationUs is with synchronisation; both are 0 where nothing is known
+type Mode struct {
+	Type                  int
+	ComputeUs, DurationUs int64 // durationUs is with synchronisation; both are 0 where nothing is known
 }
 
 // syncing is a relaxed task that synchronises.
@@ -67,7 +67,7 @@ type syncing struct {
 }
 
 // ready is how many tasks of the round wait for a start.
-func (j *JobState) ready() int64 {
+func (j *JobState) Ready() int64 {
 	if j.finished {
 		return 0
 	}
@@ -83,11 +83,11 @@ func (j *JobState) nextTask() int64 {
 }
 
 // fastestUs is the time of a round on the job's fastest type; 0 where none is known.
-func (j *JobState) fastestUs() int64 {
+func (j *JobState) FastestUs() int64 {
 	least := int64(0)
 	for _, m := range j.modes {
-		if m.durationUs > 0 && (least == 0 || m.durationUs < least) {
-			least = m.durationUs
+		if m.DurationUs > 0 && (least == 0 || m.DurationUs < least) {
+			least = m.DurationUs
 		}
 	}
 	return least
@@ -107,14 +107,14 @@ func (j *JobState) RoundsLeft() int64 {
 		return j.rounds - j.round
 	case j.belief == nil:
 		return 0
-	case !j.belief.curve.Known() && j.spec.Hints != nil && j.spec.Hints.EstimateUs > 0 && j.fastestUs() > 0:
+	case !j.belief.curve.Known() && j.spec.Hints != nil && j.spec.Hints.EstimateUs > 0 && j.FastestUs() > 0:
 		// Nothing is known yet by which to calibrate the user's estimate.
-		if told := (j.spec.Hints.EstimateUs-1)/j.fastestUs() + 1; told > j.round {
+		if told := (j.spec.Hints.EstimateUs-1)/j.FastestUs() + 1; told > j.round {
 			return told - j.round
 		}
 		return max(1, j.round)
 	}
-	return j.belief.roundsLeft(j)
+	return j.belief.RoundsLeft(j)
 }
 
 // RoundsDone is how many rounds have ended.
@@ -152,7 +152,7 @@ func (j *JobState) LastGPUs() []int { return j.last }
 func (j *JobState) Hold() hare.Sync { return j.hold }
 
 // Modes are the types that the job may use, in the order in which they are tried.
-func (j *JobState) Modes() []mode { return j.modes }
+func (j *JobState) Modes() []Mode { return j.modes }
 
 // Shape is what the job needs of nodes, where the scheduler goes by nodes.
 func (j *JobState) Shape() placement.Shape { return j.shape }

@@ -9,8 +9,8 @@ import "github.com/hare-sched/hare"
 //
 // [S] Types (flavors) are tried in a fixed order that does not depend on speed; here the
 // order is by name. [I] There are no quotas, cohorts, preemption or priorities.
-func NewKueue(cluster *hare.Cluster, strict bool) *ListScheduler {
-	return NewListScheduler(cluster, kueue(strict))
+func NewKueue(cluster *hare.Cluster, strict bool) *Scheduler {
+	return New(cluster, kueue(strict))
 }
 
 func kueue(strict bool) Rule {

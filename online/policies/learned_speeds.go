@@ -11,7 +11,7 @@ import (
 // trustMeasured rounds were measured. Where the profile is empty the first round counts, and
 // before it the time on the job's fastest known type is scaled by how fast types are for
 // other jobs. A job of which nothing is known takes as long as others in the median.
-type learnedSpeeds struct {
+type LearnedSpeeds struct {
 	// types are the relative speeds of types, in millionths of the speed on a job's fastest
 	// type, over the jobs with at least two known types.
 	types []typeSpeed
@@ -40,7 +40,7 @@ type measuredTimes struct {
 }
 
 // givenUs is the time of a round by the job's profile, 0 where the profile gives none.
-func (l *ListScheduler) givenUs(j *JobState, gpuType int) int64 {
+func (l *Scheduler) givenUs(j *JobState, gpuType int) int64 {
 	for i := range j.spec.On {
 		if p := &j.spec.On[i]; p.Type == l.types[gpuType] && p.ComputeUs > 0 {
 			return p.ComputeUs + j.givenSyncUs(i)
@@ -51,7 +51,7 @@ func (l *ListScheduler) givenUs(j *JobState, gpuType int) int64 {
 
 // knownUs is the time of a round of a job on a type as it was measured, or else given; 0
 // where neither is the case.
-func (l *ListScheduler) knownUs(j *JobState, gpuType int) int64 {
+func (l *Scheduler) knownUs(j *JobState, gpuType int) int64 {
 	given := l.givenUs(j, gpuType)
 	for i := range j.measured {
 		if m := &j.measured[i]; m.Type == gpuType && (given == 0 || len(m.Us) >= trustMeasured) {
@@ -66,20 +66,20 @@ func (l *ListScheduler) knownUs(j *JobState, gpuType int) int64 {
 
 // fastestKnown is the type on which a round of a job takes least, as far as is known, and
 // that time; 0 where no time is known.
-func (l *ListScheduler) fastestKnown(j *JobState) (gpuType int, leastUs int64) {
+func (l *Scheduler) fastestKnown(j *JobState) (gpuType int, leastUs int64) {
 	for _, m := range j.modes {
-		if us := l.knownUs(j, m.gpuType); us > 0 && (leastUs == 0 || us < leastUs) {
-			gpuType, leastUs = m.gpuType, us
+		if us := l.knownUs(j, m.Type); us > 0 && (leastUs == 0 || us < leastUs) {
+			gpuType, leastUs = m.Type, us
 		}
 	}
 	return gpuType, leastUs
 }
 
 // count adds a job's relative speeds to those of the types, or with −1 removes them.
-func (ls *learnedSpeeds) count(l *ListScheduler, j *JobState, times int64) {
+func (ls *LearnedSpeeds) count(l *Scheduler, j *JobState, times int64) {
 	known := 0
 	for _, m := range j.modes {
-		if l.knownUs(j, m.gpuType) > 0 {
+		if l.knownUs(j, m.Type) > 0 {
 			known++
 		}
 	}
@@ -91,8 +91,8 @@ func (ls *learnedSpeeds) count(l *ListScheduler, j *JobState, times int64) {
 	}
 	_, fastestUs := l.fastestKnown(j)
 	for _, m := range j.modes {
-		if us := l.knownUs(j, m.gpuType); us > 0 {
-			x := &ls.types[m.gpuType]
+		if us := l.knownUs(j, m.Type); us > 0 {
+			x := &ls.types[m.Type]
 			x.Sum += times * max(1, mulDivUp(fastestUs, speedUnit, us))
 			x.Count += times
 		}
@@ -101,7 +101,7 @@ func (ls *learnedSpeeds) count(l *ListScheduler, j *JobState, times int64) {
 }
 
 // of is the relative speed of a type, at least 1.
-func (ls *learnedSpeeds) of(gpuType int) int64 {
+func (ls *LearnedSpeeds) of(gpuType int) int64 {
 	if gpuType >= len(ls.types) || ls.types[gpuType].Count == 0 {
 		return speedUnit
 	}
@@ -109,7 +109,7 @@ func (ls *learnedSpeeds) of(gpuType int) int64 {
 }
 
 // believedUs is the time of a round that is expected where it is not known.
-func (ls *learnedSpeeds) believedUs(l *ListScheduler, j *JobState, gpuType int) int64 {
+func (ls *LearnedSpeeds) believedUs(l *Scheduler, j *JobState, gpuType int) int64 {
 	from, baseUs := l.fastestKnown(j)
 	speed := int64(speedUnit)
 	if baseUs > 0 {
@@ -121,16 +121,16 @@ func (ls *learnedSpeeds) believedUs(l *ListScheduler, j *JobState, gpuType int) 
 }
 
 // setSpeeds sets the times of a job's modes by what is known and believed.
-func (l *ListScheduler) setSpeeds(j *JobState) {
-	ls, changed := l.rule.speeds, false
+func (l *Scheduler) setSpeeds(j *JobState) {
+	ls, changed := l.rule.Speeds, false
 	for i := range j.modes {
 		m := &j.modes[i]
-		us := l.knownUs(j, m.gpuType)
+		us := l.knownUs(j, m.Type)
 		if us == 0 {
-			us = ls.believedUs(l, j, m.gpuType)
+			us = ls.believedUs(l, j, m.Type)
 		}
-		changed = changed || us != m.durationUs
-		m.durationUs = us
+		changed = changed || us != m.DurationUs
+		m.DurationUs = us
 	}
 	if changed {
 		l.sortModes(j.modes)
@@ -140,8 +140,8 @@ func (l *ListScheduler) setSpeeds(j *JobState) {
 }
 
 // remakeModes makes a job's modes again because there is another type.
-func (l *ListScheduler) remakeModes(j *JobState) {
-	ls := l.rule.speeds
+func (l *Scheduler) remakeModes(j *JobState) {
+	ls := l.rule.Speeds
 	if ls == nil {
 		l.expectSpread(j)
 		j.modes = l.modesOf(j)
@@ -155,7 +155,7 @@ func (l *ListScheduler) remakeModes(j *JobState) {
 }
 
 // arrived takes note of the profile of a job that has arrived.
-func (ls *learnedSpeeds) arrived(l *ListScheduler, j *JobState) {
+func (ls *LearnedSpeeds) arrived(l *Scheduler, j *JobState) {
 	if ls == nil {
 		return
 	}
@@ -170,12 +170,12 @@ func (ls *learnedSpeeds) arrived(l *ListScheduler, j *JobState) {
 
 // countedFrom makes the beliefs of all jobs again whenever twice as many jobs are known as at
 // the last time. Before, as many were known as it is told.
-func (ls *learnedSpeeds) countedFrom(l *ListScheduler, before int64) {
+func (ls *LearnedSpeeds) countedFrom(l *Scheduler, before int64) {
 	if ls.jobs == before || ls.jobs&(ls.jobs-1) != 0 {
 		return
 	}
 	for _, j := range l.jobs {
-		if slices.ContainsFunc(j.modes, func(m mode) bool { return l.knownUs(j, m.gpuType) == 0 }) {
+		if slices.ContainsFunc(j.modes, func(m Mode) bool { return l.knownUs(j, m.Type) == 0 }) {
 			l.setSpeeds(j)
 		}
 	}
@@ -183,15 +183,15 @@ func (ls *learnedSpeeds) countedFrom(l *ListScheduler, before int64) {
 
 // observeSpeed learns from the end of the last task of a round, or of a task that started
 // alone.
-func (l *ListScheduler) observeSpeed(j *JobState, e *hare.Event) {
-	ls := l.rule.speeds
+func (l *Scheduler) observeSpeed(j *JobState, e *hare.Event) {
+	ls := l.rule.Speeds
 	g, ok := l.gpuOf[e.GPU]
 	if ls == nil || !ok || e.ComputeUs <= 0 || j.ended+1 < j.spec.Tasks {
 		return
 	}
-	t := l.gpus[g].gpuType
+	t := l.gpus[g].Type
 	for _, h := range j.gpus {
-		if l.gpus[h].gpuType != t {
+		if l.gpus[h].Type != t {
 			return // the slowest type is not known
 		}
 	}
@@ -200,7 +200,7 @@ func (l *ListScheduler) observeSpeed(j *JobState, e *hare.Event) {
 	if i < 0 && us == l.givenUs(j, t) {
 		return // the profile is right
 	}
-	oldUs := j.durationUs(t)
+	oldUs := j.DurationUs(t)
 	_, fastestUs := l.fastestKnown(j)
 	jobs := ls.jobs
 	ls.count(l, j, -1)
@@ -223,7 +223,7 @@ func (l *ListScheduler) observeSpeed(j *JobState, e *hare.Event) {
 }
 
 // speedsSnapshot is the state of learnedSpeeds. Jobs are in the order of arrival.
-type speedsSnapshot struct {
+type SpeedsSnapshot struct {
 	Types  []typeSpeed     `json:"types,omitempty"`
 	Jobs   int64           `json:"jobs,omitempty"`
 	Rounds medianSnapshot  `json:"rounds"`
@@ -242,14 +242,14 @@ type modeSnapshot struct {
 	DurationUs int64 `json:"duration_us"`
 }
 
-func (l *ListScheduler) speedsSnapshot() *speedsSnapshot {
-	ls := l.rule.speeds
-	s := &speedsSnapshot{Types: ls.types, Jobs: ls.jobs, Rounds: ls.rounds.snapshot(), Of: []speedSnapshot{}}
+func (l *Scheduler) SpeedsSnapshot() *SpeedsSnapshot {
+	ls := l.rule.Speeds
+	s := &SpeedsSnapshot{Types: ls.types, Jobs: ls.jobs, Rounds: ls.rounds.snapshot(), Of: []speedSnapshot{}}
 	for _, j := range l.jobs {
 		of := speedSnapshot{Measured: j.measured}
 		for _, m := range j.modes {
-			if m.durationUs != l.givenUs(j, m.gpuType) {
-				of.Modes = append(of.Modes, modeSnapshot{m.gpuType, m.durationUs})
+			if m.DurationUs != l.givenUs(j, m.Type) {
+				of.Modes = append(of.Modes, modeSnapshot{m.Type, m.DurationUs})
 			}
 		}
 		s.Of = append(s.Of, of)
@@ -259,8 +259,8 @@ func (l *ListScheduler) speedsSnapshot() *speedsSnapshot {
 
 // restoreSpeeds takes the state of speeds, nil where the version of the snapshot had none;
 // false says that the snapshot contradicts itself.
-func (l *ListScheduler) restoreSpeeds(s *speedsSnapshot) bool {
-	ls := l.rule.speeds
+func (l *Scheduler) RestoreSpeeds(s *SpeedsSnapshot) bool {
+	ls := l.rule.Speeds
 	if s == nil {
 		for _, j := range l.jobs {
 			ls.arrived(l, j)
@@ -286,11 +286,11 @@ func (l *ListScheduler) restoreSpeeds(s *speedsSnapshot) bool {
 		}
 		j.measured = of.Measured
 		for _, m := range of.Modes {
-			at := slices.IndexFunc(j.modes, func(x mode) bool { return x.gpuType == m.Type })
+			at := slices.IndexFunc(j.modes, func(x Mode) bool { return x.Type == m.Type })
 			if at < 0 || m.DurationUs <= 0 || m.DurationUs > hare.MaxExact {
 				return false
 			}
-			j.modes[at].durationUs = m.DurationUs
+			j.modes[at].DurationUs = m.DurationUs
 		}
 		l.sortModes(j.modes)
 	}

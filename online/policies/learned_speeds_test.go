@@ -9,7 +9,7 @@ import (
 )
 
 // speedsOf is a scheduler of rolling with two types.
-func speedsOf(t *testing.T, jobs ...[]hare.Profile) *ListScheduler {
+func speedsOf(t *testing.T, jobs ...[]hare.Profile) *Scheduler {
 	p := NewRolling(&hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 1},
 		{Type: "B", Count: 1}}}}}, RollingConfig{Aside: true})
 	for i, on := range jobs {
@@ -19,7 +19,7 @@ func speedsOf(t *testing.T, jobs ...[]hare.Profile) *ListScheduler {
 			t.Fatal(err)
 		}
 	}
-	return p.ListScheduler
+	return p.Scheduler
 }
 
 // Where a profile is empty, a round is expected to take as long as the types' speeds for other
@@ -29,16 +29,16 @@ func TestEmptyProfilesAreLearned(t *testing.T) {
 	l := speedsOf(t, both, []hare.Profile{{Type: "A", ComputeUs: 3e6}, {Type: "B"}},
 		[]hare.Profile{{Type: "A"}, {Type: "B"}})
 	for i, want := range [][2]int64{{1e6, 4e6}, {3e6, 12e6}, {1e6, 4e6}} {
-		if j := l.jobs[i]; j.durationUs(0) != want[0] || j.durationUs(1) != want[1] {
-			t.Errorf("job %s is expected to take %d and %d µs, want %v", j.spec.ID, j.durationUs(0), j.durationUs(1), want)
+		if j := l.Active()[i]; j.DurationUs(0) != want[0] || j.DurationUs(1) != want[1] {
+			t.Errorf("job %s is expected to take %d and %d µs, want %v", j.Spec().ID, j.DurationUs(0), j.DurationUs(1), want)
 		}
 	}
-	j := l.jobs[2]
+	j := l.Active()[2]
 	l.observeSpeed(j, &hare.Event{GPU: "n/1", ComputeUs: 9e6, SyncUs: 1e6})
-	if j.durationUs(1) != 10e6 || j.durationUs(0) != 25e5 || j.modes[0].gpuType != 0 {
-		t.Errorf("after a round of 10 s on B: %d and %d µs", j.durationUs(0), j.durationUs(1))
+	if j.DurationUs(1) != 10e6 || j.DurationUs(0) != 25e5 || j.Modes()[0].Type != 0 {
+		t.Errorf("after a round of 10 s on B: %d and %d µs", j.DurationUs(0), j.DurationUs(1))
 	}
-	if other := l.jobs[0]; other.durationUs(0) != 1e6 || other.durationUs(1) != 4e6 {
+	if other := l.Active()[0]; other.DurationUs(0) != 1e6 || other.DurationUs(1) != 4e6 {
 		t.Error("the times of another job have changed")
 	}
 }
@@ -47,17 +47,17 @@ func TestEmptyProfilesAreLearned(t *testing.T) {
 // takes long changes nothing.
 func TestMeasuredTimesReplaceProfiles(t *testing.T) {
 	l := speedsOf(t, []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 4e6}})
-	j := l.jobs[0]
+	j := l.Active()[0]
 	for i, c := range []struct{ us, want int64 }{{5e6, 1e6}, {1e6, 1e6}, {1e6, 1e6}, {5e6, 1e6}, {5e6, 5e6}} {
 		l.observeSpeed(j, &hare.Event{GPU: "n/0", ComputeUs: c.us})
-		if j.durationUs(0) != c.want {
-			t.Errorf("after %d rounds: %d µs, want %d", i+1, j.durationUs(0), c.want)
+		if j.DurationUs(0) != c.want {
+			t.Errorf("after %d rounds: %d µs, want %d", i+1, j.DurationUs(0), c.want)
 		}
 	}
-	if j.modes[0].gpuType != 1 {
+	if j.Modes()[0].Type != 1 {
 		t.Error("type B is the fastest now, and does not stand first")
 	}
-	if us := l.rule.speeds.of(0); us != 800_000 {
+	if us := l.rule.Speeds.of(0); us != 800_000 {
 		t.Errorf("type A has %d millionths of the speed of the best type", us)
 	}
 }
@@ -83,7 +83,7 @@ func TestEmptyProfilesInSimulations(t *testing.T) {
 		learned += value(&emptied{NewRolling(&inst.Cluster, RollingConfig{})})
 		complete += value(NewRolling(&inst.Cluster, RollingConfig{}))
 		unable := NewRolling(&inst.Cluster, RollingConfig{})
-		unable.rule.speeds = nil
+		unable.rule.Speeds = nil
 		ignorant += value(&emptied{unable})
 	}
 	if learned > 1.01*complete || learned > 0.92*ignorant {
@@ -114,14 +114,14 @@ func (em *emptied) Step(nowUs int64, events []hare.Event) ([]hare.Decision, erro
 // A snapshot of speeds that contradicts itself is refused.
 func TestRestoreSpeeds(t *testing.T) {
 	one := []speedSnapshot{{}}
-	for _, s := range []speedsSnapshot{{}, {Of: one, Jobs: -1}, {Of: one, Types: make([]typeSpeed, 3)},
+	for _, s := range []SpeedsSnapshot{{}, {Of: one, Jobs: -1}, {Of: one, Types: make([]typeSpeed, 3)},
 		{Of: one, Types: []typeSpeed{{Sum: -1}}}, {Of: one, Rounds: medianSnapshot{Oldest: 5}},
 		{Of: []speedSnapshot{{Measured: []measuredTimes{{Type: 2, Us: []int64{1}}}}}},
 		{Of: []speedSnapshot{{Measured: []measuredTimes{{Type: 0}}}}},
 		{Of: []speedSnapshot{{Measured: []measuredTimes{{Type: 0, Us: []int64{0}}}}}},
 		{Of: []speedSnapshot{{Modes: []modeSnapshot{{Type: 1, DurationUs: 1}}}}},
 		{Of: []speedSnapshot{{Modes: []modeSnapshot{{Type: 0}}}}}} {
-		if speedsOf(t, []hare.Profile{{Type: "A", ComputeUs: 1}}).restoreSpeeds(&s) {
+		if speedsOf(t, []hare.Profile{{Type: "A", ComputeUs: 1}}).RestoreSpeeds(&s) {
 			t.Errorf("%+v is restored", s)
 		}
 	}

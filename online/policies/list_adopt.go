@@ -12,7 +12,7 @@ import (
 // necessity from the event: withdrawals, and starts of jobs that keep their GPUs. Other
 // starts are choices, and every start that the state allows is taken. In a record the
 // tasks of a round start lowest first, and the starts of a gang stand together.
-func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.Decision) error {
+func (l *Scheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.Decision) error {
 	l.out = l.out[:0]
 	if err := l.apply(nowUs, &event); err != nil {
 		return fmt.Errorf("recorded event: %w", err)
@@ -64,13 +64,13 @@ func sameDecisions(a, b []hare.Decision) bool {
 
 // adoptStart applies the start at the head of a list, with the rest of its gang,
 // and returns the number of decisions applied.
-func (l *ListScheduler) adoptStart(starts []hare.Decision) (int, error) {
+func (l *Scheduler) adoptStart(starts []hare.Decision) (int, error) {
 	j := l.jobOf[starts[0].Job]
 	if j == nil {
 		return 0, fmt.Errorf("no job %q", starts[0].Job)
 	}
 	n := 1
-	l.openRound(j)
+	l.OpenRound(j)
 	if j.hold != hare.Relaxed {
 		n = int(j.spec.Tasks)
 		if same := sameJob(starts); same < n {
@@ -80,8 +80,8 @@ func (l *ListScheduler) adoptStart(starts []hare.Decision) (int, error) {
 			j.hold, n = hare.Relaxed, 1 // another version let the round go task by task
 		}
 	}
-	if j.ready() < int64(n) {
-		return 0, fmt.Errorf("%d tasks of job %q start, and %d wait", n, j.spec.ID, j.ready())
+	if j.Ready() < int64(n) {
+		return 0, fmt.Errorf("%d tasks of job %q start, and %d wait", n, j.spec.ID, j.Ready())
 	}
 	var types []int
 	if l.nodes != nil {
@@ -92,7 +92,7 @@ func (l *ListScheduler) adoptStart(starts []hare.Decision) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		t := l.gpus[g].gpuType
+		t := l.gpus[g].Type
 		if !slices.Contains(types, t) {
 			types = append(types, t)
 			if l.rule.Started != nil {
@@ -119,7 +119,7 @@ func sameJob(starts []hare.Decision) int {
 }
 
 // checkStart checks a recorded start and finds its GPU.
-func (l *ListScheduler) checkStart(j *JobState, d *hare.Decision) (int, error) {
+func (l *Scheduler) checkStart(j *JobState, d *hare.Decision) (int, error) {
 	if d.Type != hare.DecisionStart || d.Job != j.spec.ID || d.Round != j.round || d.AtUs != l.nowUs {
 		return 0, fmt.Errorf("is not a start of round %d of job %q at %s", j.round, j.spec.ID,
 			hare.FormatMicros(l.nowUs))
@@ -134,19 +134,19 @@ func (l *ListScheduler) checkStart(j *JobState, d *hare.Decision) (int, error) {
 }
 
 // checkFree finds a GPU on which a job may start.
-func (l *ListScheduler) checkFree(j *JobState, name string) (int, error) {
+func (l *Scheduler) checkFree(j *JobState, name string) (int, error) {
 	g, ok := l.gpuOf[name]
-	if !ok || !l.gpus[g].inService || l.gpus[g].job != nil {
+	if !ok || !l.gpus[g].InService || l.gpus[g].Job != nil {
 		return 0, fmt.Errorf("GPU %q is not free", name)
 	}
-	if !slices.ContainsFunc(j.modes, func(m mode) bool { return m.gpuType == l.gpus[g].gpuType }) {
+	if !slices.ContainsFunc(j.modes, func(m Mode) bool { return m.Type == l.gpus[g].Type }) {
 		return 0, fmt.Errorf("job %q has no profile for GPU %q", j.spec.ID, name)
 	}
 	return g, nil
 }
 
 // adoptOnNodes starts recorded tasks of a round where the scheduler goes by nodes.
-func (l *ListScheduler) adoptOnNodes(j *JobState, starts []hare.Decision) error {
+func (l *Scheduler) adoptOnNodes(j *JobState, starts []hare.Decision) error {
 	var gpus []int
 	for i := range starts {
 		d := &starts[i]
@@ -162,13 +162,13 @@ func (l *ListScheduler) adoptOnNodes(j *JobState, starts []hare.Decision) error 
 				return err
 			case slices.Contains(gpus, g):
 				return fmt.Errorf("GPU %q is not free", name)
-			case len(gpus) > 0 && l.gpus[g].gpuType != l.gpus[gpus[0]].gpuType && j.spec.Sync != hare.Relaxed && !j.spec.Mix:
+			case len(gpus) > 0 && l.gpus[g].Type != l.gpus[gpus[0]].Type && j.spec.Sync != hare.Relaxed && !j.spec.Mix:
 				return fmt.Errorf("a round of job %q is on GPUs of several types", j.spec.ID)
 			}
 			gpus = append(gpus, g)
 		}
-		if len(gpus) != (i+1)*j.taskGPUs() {
-			return fmt.Errorf("a task of job %q holds %d GPUs", j.spec.ID, j.taskGPUs())
+		if len(gpus) != (i+1)*j.TaskGPUs() {
+			return fmt.Errorf("a task of job %q holds %d GPUs", j.spec.ID, j.TaskGPUs())
 		}
 	}
 	if reason := l.nodes.Check(j.shape, gpus); reason != "" {
@@ -176,11 +176,11 @@ func (l *ListScheduler) adoptOnNodes(j *JobState, starts []hare.Decision) error 
 	}
 	if l.rule.Started != nil {
 		for i, g := range gpus {
-			if t := l.gpus[g].gpuType; !slices.ContainsFunc(gpus[:i], func(h int) bool { return l.gpus[h].gpuType == t }) {
+			if t := l.gpus[g].Type; !slices.ContainsFunc(gpus[:i], func(h int) bool { return l.gpus[h].Type == t }) {
 				l.rule.Started(l, j, t)
 			}
 		}
 	}
-	l.startGPUs(j, gpus)
+	l.StartGPUs(j, gpus)
 	return nil
 }

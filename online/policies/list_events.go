@@ -2,7 +2,6 @@ package policies
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -10,19 +9,15 @@ import (
 )
 
 // maxTypes limits the GPU types of a session.
-const maxTypes = 64
-
-func invalid(pointer, code, format string, a ...any) *hare.InvalidError {
-	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)}
-}
+const MaxTypes = 64
 
 // apply checks one event and applies it, with the decisions that follow of
 // necessity: withdrawals, and starts of jobs that keep their GPUs. A refused event
 // changes nothing, not even the time.
-func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
+func (l *Scheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	l.typicalUs = 0 // nothing that was asked for between events may change what follows
 	if nowUs < l.nowUs || nowUs > hare.MaxExact {
-		return invalid("/at_s", "time_out_of_order", "%s must lie between %s, the time of the event before, and %s",
+		return online.Invalid("/at_s", "time_out_of_order", "%s must lie between %s, the time of the event before, and %s",
 			hare.FormatMicros(nowUs), hare.FormatMicros(l.nowUs), hare.FormatMicros(hare.MaxExact))
 	}
 	switch e.Type {
@@ -41,8 +36,8 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return l.setQuota(nowUs, e)
 	case hare.EventGPULeft:
 		g, ok := l.gpuOf[e.GPU]
-		if !ok || !l.gpus[g].inService {
-			return invalid("/gpu", "unknown_gpu", "no GPU %q is in service", e.GPU)
+		if !ok || !l.gpus[g].InService {
+			return online.Invalid("/gpu", "unknown_gpu", "no GPU %q is in service", e.GPU)
 		}
 		l.nowUs = nowUs
 		l.gpuLeft(g)
@@ -50,17 +45,17 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return nil
 	case hare.EventComputeEnded, hare.EventTaskEnded, hare.EventTaskFailed, hare.EventJobEnded, hare.EventJobCancelled:
 	default:
-		return invalid("/type", "unknown_type", "is no type of event that this version knows")
+		return online.Invalid("/type", "unknown_type", "is no type of event that this version knows")
 	}
 	j := l.jobOf[e.Job]
 	if j == nil {
-		return invalid("/job", "unknown_job", "no job %q runs or waits: it never arrived, or it has ended", e.Job)
+		return online.Invalid("/job", "unknown_job", "no job %q runs or waits: it never arrived, or it has ended", e.Job)
 	}
 	if e.Type == hare.EventJobEnded || e.Type == hare.EventJobCancelled {
 		l.nowUs = nowUs
 		l.jobEnded(j)
 		if l.belief != nil {
-			l.belief.observe(j, e.Type == hare.EventJobEnded)
+			l.belief.Observe(j, e.Type == hare.EventJobEnded)
 		}
 		if l.rule.Left != nil {
 			l.rule.Left(l, j, e.Type == hare.EventJobEnded)
@@ -73,11 +68,11 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	switch {
 	case e.Type == hare.EventComputeEnded && g < 0:
-		return invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task,
+		return online.Invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task,
 			e.Job, e.GPU)
 	case e.Type == hare.EventTaskEnded && (e.ComputeUs < 0 || e.ComputeUs > hare.MaxExact || e.SyncUs < 0 ||
 		e.SyncUs > hare.MaxExact):
-		return invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s",
+		return online.Invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s",
 			hare.FormatMicros(hare.MaxExact))
 	}
 	l.nowUs = nowUs
@@ -96,31 +91,31 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 
 // findTask finds the task that an event names: the GPU on which it runs, or −1 and
 // its place among the tasks that synchronise.
-func (l *ListScheduler) findTask(j *JobState, e *hare.Event) (g, at int, err *hare.InvalidError) {
+func (l *Scheduler) findTask(j *JobState, e *hare.Event) (g, at int, err *hare.InvalidError) {
 	if e.Round != j.round {
-		return 0, 0, invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round,
+		return 0, 0, online.Invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round,
 			e.Job,
 			j.round)
 	}
-	if g, ok := l.gpuOf[e.GPU]; ok && l.gpus[g].job == j && l.gpus[g].task == e.Task && e.Task >= 0 {
+	if g, ok := l.gpuOf[e.GPU]; ok && l.gpus[g].Job == j && l.gpus[g].Task == e.Task && e.Task >= 0 {
 		return g, 0, nil
 	}
 	at, ok := slices.BinarySearchFunc(j.syncing, e.Task,
 		func(s syncing, t int64) int { return cmp.Compare(s.task, t) })
 	if !ok || j.syncing[at].gpu != e.GPU {
-		return 0, 0, invalid("/gpu", "not_running",
+		return 0, 0, online.Invalid("/gpu", "not_running",
 			"task %d of round %d of job %q does not run on GPU %q: it was never started there, has ended, or was withdrawn",
 			e.Task, e.Round, e.Job, e.GPU)
 	}
 	return -1, at, nil
 }
 
-func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
+func (l *Scheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if err := online.CheckArrival(e); err != nil {
 		return err
 	}
 	if _, twice := l.jobOf[e.Arrived.ID]; twice {
-		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must "+
+		return online.Invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must "+
 			"differ",
 			e.Arrived.ID)
 	}
@@ -136,7 +131,7 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	*spec = *e.Arrived
 	spec.On, spec.Hints, spec.Progress = slices.Clone(spec.On), spec.Hints.Clone(), nil
 	j := &JobState{spec: spec, serial: l.serial, rounds: l.rule.Rounds[spec.ID], belief: l.belief,
-		arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, onlyType: -1}
+		arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, OnlyType: -1}
 	j.modes = l.modesOf(j)
 	j.subject, j.round = subjectOf(spec.Hints), e.Arrived.FirstRound()
 	l.serial++
@@ -147,7 +142,7 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	l.changed = true
 	l.touch(j)
 	l.guardArrival(j)
-	l.rule.speeds.arrived(l, j)
+	l.rule.Speeds.arrived(l, j)
 	if len(gpus) > 0 {
 		l.resume(j, gpus, e.Arrived.Progress.ElapsedUs)
 	}
@@ -156,7 +151,7 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 }
 
 // resized tells the rule of more jobs, or of more or fewer GPUs.
-func (l *ListScheduler) resized() {
+func (l *Scheduler) resized() {
 	if l.rule.Resized != nil {
 		l.rule.Resized(l)
 	}
@@ -164,27 +159,27 @@ func (l *ListScheduler) resized() {
 
 // computeEnded ends the compute of a task that runs on a GPU. Gang and rigid jobs
 // hold their GPUs until the round ends.
-func (l *ListScheduler) computeEnded(j *JobState, g int) {
+func (l *Scheduler) computeEnded(j *JobState, g int) {
 	if j.spec.Sync != hare.Relaxed {
 		return
 	}
 	x := &l.gpus[g]
-	at, _ := slices.BinarySearchFunc(j.syncing, x.task, func(s syncing, t int64) int { return cmp.Compare(s.task, t) })
-	j.syncing = slices.Insert(j.syncing, at, syncing{x.task, x.name, l.othersOf(j, g)})
+	at, _ := slices.BinarySearchFunc(j.syncing, x.Task, func(s syncing, t int64) int { return cmp.Compare(s.task, t) })
+	j.syncing = slices.Insert(j.syncing, at, syncing{x.Task, x.Name, l.othersOf(j, g)})
 	l.leaveGPU(j, g)
 }
 
 // leaveGPU ends what a job does on a GPU, and frees the GPU where the job goes task
 // by task.
-func (l *ListScheduler) leaveGPU(j *JobState, g int) {
-	l.gpus[g].task = -1
+func (l *Scheduler) leaveGPU(j *JobState, g int) {
+	l.gpus[g].Task = -1
 	if j.hold == hare.Relaxed {
 		l.releaseTask(j, g)
 	}
 }
 
 // endTask forgets a task on GPU g, or at a place among those that synchronise.
-func (l *ListScheduler) endTask(j *JobState, g, at int) {
+func (l *Scheduler) endTask(j *JobState, g, at int) {
 	if g < 0 {
 		j.syncing = slices.Delete(j.syncing, at, at+1)
 	} else {
@@ -192,7 +187,7 @@ func (l *ListScheduler) endTask(j *JobState, g, at int) {
 	}
 }
 
-func (l *ListScheduler) taskEnded(j *JobState, g, at int) {
+func (l *Scheduler) taskEnded(j *JobState, g, at int) {
 	l.endTask(j, g, at)
 	j.ended++
 	l.activate(j, -1)
@@ -203,7 +198,7 @@ func (l *ListScheduler) taskEnded(j *JobState, g, at int) {
 	j.ended, j.next, j.redo = 0, 0, nil
 	l.touch(j)
 	j.finished = j.rounds > 0 && j.round == j.rounds
-	if !j.finished && j.hold == hare.Rigid && int64(len(j.gpus)) == j.width() && !l.mustYield(j) {
+	if !j.finished && j.hold == hare.Rigid && int64(len(j.gpus)) == j.Width() && !l.mustYield(j) {
 		l.startLeads(j)
 		return
 	}
@@ -218,9 +213,9 @@ func (l *ListScheduler) taskEnded(j *JobState, g, at int) {
 }
 
 // taskFailed repeats a task, or the round of a gang or rigid job.
-func (l *ListScheduler) taskFailed(j *JobState, g, at int, task int64) {
+func (l *Scheduler) taskFailed(j *JobState, g, at int, task int64) {
 	if j.spec.Sync != hare.Relaxed {
-		l.gpus[g].task = -1
+		l.gpus[g].Task = -1
 		for _, h := range j.gpus {
 			l.withdraw(j, h)
 		}
@@ -248,7 +243,7 @@ func (l *ListScheduler) taskFailed(j *JobState, g, at int, task int64) {
 	l.start(j, g)
 }
 
-func (l *ListScheduler) jobEnded(j *JobState) {
+func (l *Scheduler) jobEnded(j *JobState) {
 	for len(j.gpus) > 0 {
 		l.withdraw(j, j.gpus[0])
 		l.release(j.gpus[0])
@@ -268,20 +263,20 @@ func (l *ListScheduler) jobEnded(j *JobState) {
 	l.changed = true
 }
 
-func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
+func (l *Scheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	g, known := l.gpuOf[e.GPU]
 	t, knownType := l.typeOf[e.GPUType]
 	switch {
 	case e.GPU == "":
-		return invalid("/gpu", "missing_field", "gpu_joined needs the name of the GPU, node/index")
+		return online.Invalid("/gpu", "missing_field", "gpu_joined needs the name of the GPU, node/index")
 	case e.GPUType == "":
-		return invalid("/gpu_type", "missing_field", "gpu_joined needs the type of the GPU")
-	case known && l.gpus[g].inService:
-		return invalid("/gpu", "duplicate_id", "GPU %q is in service already: send gpu_left first", e.GPU)
+		return online.Invalid("/gpu_type", "missing_field", "gpu_joined needs the type of the GPU")
+	case known && l.gpus[g].InService:
+		return online.Invalid("/gpu", "duplicate_id", "GPU %q is in service already: send gpu_left first", e.GPU)
 	case l.GPUs() >= hare.MaxGPUs:
-		return invalid("/gpu", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
-	case !knownType && len(l.types) >= maxTypes:
-		return invalid("/gpu_type", "too_many_types", "the GPUs of a session are of at most %d types", maxTypes)
+		return online.Invalid("/gpu", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
+	case !knownType && len(l.types) >= MaxTypes:
+		return online.Invalid("/gpu_type", "too_many_types", "the GPUs of a session are of at most %d types", MaxTypes)
 	}
 	if err := l.described.CheckLabels(e.GPU, e.Node()); err != nil {
 		return err
@@ -300,7 +295,7 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 	if !known {
 		g = l.addGPU(e.GPU, t)
 	}
-	l.gpus[g].gpuType = t
+	l.gpus[g].Type = t
 	l.enterService(g)
 	l.resized()
 	return nil
@@ -308,18 +303,18 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 
 // gpuLeft takes a GPU out of service. A relaxed task on it is lost alone; the rest
 // of the round goes on task by task. A gang loses its round and all of its GPUs.
-func (l *ListScheduler) gpuLeft(g int) {
+func (l *Scheduler) gpuLeft(g int) {
 	l.guardResized()
 	x := &l.gpus[g]
 	l.changed, l.waiting.stale = true, true
 	l.capacity++
-	if j := x.job; j != nil {
+	if j := x.Job; j != nil {
 		if j.spec.Sync == hare.Relaxed {
 			lead := g
 			if j.spec.GPUsPerTask > 1 {
 				lead = l.taskOn(j, g)[0]
 			}
-			if task := l.gpus[lead].task; task >= 0 {
+			if task := l.gpus[lead].Task; task >= 0 {
 				j.redo = append(j.redo, task)
 			}
 			l.withdraw(j, lead)
@@ -334,16 +329,16 @@ func (l *ListScheduler) gpuLeft(g int) {
 			j.next, j.ended, j.redo = 0, 0, nil
 		}
 	}
-	at, _ := slices.BinarySearch(l.free[x.gpuType], g)
-	l.free[x.gpuType] = slices.Delete(l.free[x.gpuType], at, at+1)
+	at, _ := slices.BinarySearch(l.free[x.Type], g)
+	l.free[x.Type] = slices.Delete(l.free[x.Type], at, at+1)
 	if l.nodes != nil {
 		l.nodes.Leave(g)
 	}
-	x.inService = false
-	l.inService[x.gpuType]--
+	x.InService = false
+	l.inService[x.Type]--
 	if !x.initial {
-		delete(l.gpuOf, x.name)
-		*x = gpuState{task: -1, user: -1}
+		delete(l.gpuOf, x.Name)
+		*x = GPU{Task: -1, user: -1}
 		at, _ := slices.BinarySearchFunc(l.vacant, g, func(a, b int) int { return b - a })
 		l.vacant = slices.Insert(l.vacant, at, g)
 	}
@@ -351,24 +346,24 @@ func (l *ListScheduler) gpuLeft(g int) {
 
 // goTaskByTask lets the rest of a relaxed job's round go on without the GPUs that
 // it holds and does not use.
-func (l *ListScheduler) goTaskByTask(j *JobState) {
+func (l *Scheduler) goTaskByTask(j *JobState) {
 	j.hold = hare.Relaxed
-	n := j.taskGPUs()
+	n := j.TaskGPUs()
 	for i := len(j.gpus) - n; i >= 0; i -= n {
-		if g := j.gpus[i]; l.gpus[g].task < 0 {
+		if g := j.gpus[i]; l.gpus[g].Task < 0 {
 			l.releaseTask(j, g)
 		}
 	}
 }
 
 // withdraw takes back the task that runs on a GPU of the job, if one does.
-func (l *ListScheduler) withdraw(j *JobState, g int) {
+func (l *Scheduler) withdraw(j *JobState, g int) {
 	x := &l.gpus[g]
-	if x.task < 0 {
+	if x.Task < 0 {
 		return
 	}
-	l.emit(hare.DecisionWithdraw, j, x.task, x.name, l.othersOf(j, g))
-	x.task = -1
+	l.emit(hare.DecisionWithdraw, j, x.Task, x.Name, l.othersOf(j, g))
+	x.Task = -1
 	if j.spec.Sync == hare.Relaxed {
 		l.activate(j, -1)
 	}

@@ -20,7 +20,7 @@ type spreadTimes struct {
 
 // expectSpread finds the expected times of a job on the nodes in service, and reports whether they have
 // changed.
-func (l *ListScheduler) expectSpread(j *JobState) (changed bool) {
+func (l *Scheduler) expectSpread(j *JobState) (changed bool) {
 	if l.nodes == nil || !slices.ContainsFunc(j.spec.On, func(p hare.Profile) bool { return p.SyncAt != nil }) {
 		return false
 	}
@@ -48,7 +48,7 @@ func (j *JobState) givenSyncUs(profile int) int64 {
 }
 
 // arriveWithLevels sets the times of a job that arrives, which has a shape.
-func (l *ListScheduler) arriveWithLevels(j *JobState) {
+func (l *Scheduler) arriveWithLevels(j *JobState) {
 	if l.expectSpread(j) {
 		l.levelJobs++
 		j.modes = l.modesOf(j)
@@ -57,7 +57,7 @@ func (l *ListScheduler) arriveWithLevels(j *JobState) {
 
 // expectSpreads finds the expected times of all jobs again after a change of what is in service. It takes
 // O(jobs · nodes · levels) then at worst, where times go by the spread.
-func (l *ListScheduler) expectSpreads() {
+func (l *Scheduler) expectSpreads() {
 	if l.spreadAt == l.capacity {
 		return
 	}
@@ -68,7 +68,7 @@ func (l *ListScheduler) expectSpreads() {
 		if j.spread.syncUs == nil {
 			continue
 		}
-		if ls := l.rule.speeds; ls != nil {
+		if ls := l.rule.Speeds; ls != nil {
 			ls.count(l, j, -1)
 			if l.expectSpread(j) {
 				j.modes = l.modesOf(j)
@@ -84,8 +84,8 @@ func (l *ListScheduler) expectSpreads() {
 }
 
 // heldUs is how long a round of a job takes on the GPUs that it holds, on one of their types.
-func (l *ListScheduler) heldUs(j *JobState, gpuType int) int64 {
-	us := j.durationUs(gpuType)
+func (l *Scheduler) HeldUs(j *JobState, gpuType int) int64 {
+	us := j.DurationUs(gpuType)
 	if j.spread.syncUs == nil || l.nodes == nil || len(j.gpus) == 0 || us != l.givenUs(j, gpuType) {
 		return us // or as long as was measured
 	}
@@ -101,19 +101,19 @@ func (l *ListScheduler) heldUs(j *JobState, gpuType int) int64 {
 }
 
 // roundEndUs is when the round of a job that runs is expected to end, now or later.
-func (l *ListScheduler) roundEndUs(j *JobState) int64 { return max(l.nowUs, l.profiledEndUs(j)) }
+func (l *Scheduler) RoundEndUs(j *JobState) int64 { return max(l.nowUs, l.ProfiledEndUs(j)) }
 
 // profiledEndUs is when the round of a job that runs should end by its profile.
-func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
+func (l *Scheduler) ProfiledEndUs(j *JobState) int64 {
 	end, slowest := int64(0), int64(0)
 	for _, g := range j.gpus {
-		slowest = max(slowest, l.heldUs(j, l.gpus[g].gpuType))
+		slowest = max(slowest, l.HeldUs(j, l.gpus[g].Type))
 	}
-	if l.beganWithSwitch(j) {
-		slowest += l.rule.setup.us()
+	if l.BeganWithSwitch(j) {
+		slowest += l.rule.Setup.Us()
 	}
 	for _, g := range j.gpus {
-		end = max(end, l.gpus[g].sinceUs+slowest)
+		end = max(end, l.gpus[g].SinceUs+slowest)
 	}
 	return end
 }

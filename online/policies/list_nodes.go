@@ -14,7 +14,7 @@ import (
 
 // arriveOnNodes counts a job that arrives and is not among the others yet, and begins to go by
 // nodes where the job is the first one with rules about them.
-func (l *ListScheduler) arriveOnNodes(j *JobState) {
+func (l *Scheduler) arriveOnNodes(j *JobState) {
 	matters := l.placedByNode(j)
 	if matters {
 		l.placedJobs++
@@ -29,12 +29,12 @@ func (l *ListScheduler) arriveOnNodes(j *JobState) {
 }
 
 // placedByNode reports whether a job has rules about nodes, or the rule places it by node.
-func (l *ListScheduler) placedByNode(j *JobState) bool {
+func (l *Scheduler) placedByNode(j *JobState) bool {
 	return placement.Matters(j.spec) || l.rule.Picks != nil
 }
 
 // leaveNodes forgets a job that holds nothing.
-func (l *ListScheduler) leaveNodes(j *JobState) {
+func (l *Scheduler) leaveNodes(j *JobState) {
 	if l.nodes == nil {
 		return
 	}
@@ -49,21 +49,21 @@ func (l *ListScheduler) leaveNodes(j *JobState) {
 }
 
 // nodesChanged forgets what depends on whether the scheduler goes by nodes.
-func (l *ListScheduler) nodesChanged() {
+func (l *Scheduler) nodesChanged() {
 	l.waiting.stale = true
 	l.capacity++
 	l.guardResized()
 }
 
 // goByNodes fills nodes.
-func (l *ListScheduler) goByNodes() {
+func (l *Scheduler) goByNodes() {
 	l.nodesChanged()
 	l.nodes = placement.New()
 	l.nodes.SetTopology(l.described.Topology())
 	l.nodes.SetQuotas(l.quotas, func(t int) string { return l.types[t] })
 	for g := range l.gpus {
-		if l.gpus[g].inService {
-			l.nodes.Join(g, l.gpus[g].gpuType, l.described.Of(l.gpus[g].name))
+		if l.gpus[g].InService {
+			l.nodes.Join(g, l.gpus[g].Type, l.described.Of(l.gpus[g].Name))
 		}
 	}
 	for _, j := range l.jobs {
@@ -71,7 +71,7 @@ func (l *ListScheduler) goByNodes() {
 		j.togetherAt = 0
 		for at, g := range j.gpus {
 			l.nodes.Take(g)
-			if l.gpus[g].lead = at%j.taskGPUs() == 0; l.gpus[g].lead {
+			if l.gpus[g].lead = at%j.TaskGPUs() == 0; l.gpus[g].lead {
 				l.nodes.Hold(g, j.shape, 1)
 			}
 		}
@@ -79,13 +79,13 @@ func (l *ListScheduler) goByNodes() {
 }
 
 // taskGPUs is how many GPUs a task of the job holds.
-func (j *JobState) taskGPUs() int { return int(j.spec.TaskGPUs()) }
+func (j *JobState) TaskGPUs() int { return int(j.spec.TaskGPUs()) }
 
 // width is how many GPUs a round of the job takes at once, if it is a gang.
-func (j *JobState) width() int64 { return times(j.spec.Tasks, j.spec.TaskGPUs()) }
+func (j *JobState) Width() int64 { return times(j.spec.Tasks, j.spec.TaskGPUs()) }
 
 // most is how many tasks of a job GPUs in service of a type have room for at once.
-func (l *ListScheduler) most(j *JobState, gpuType int) int64 {
+func (l *Scheduler) Most(j *JobState, gpuType int) int64 {
 	if l.nodes == nil {
 		return int64(l.inService[gpuType])
 	}
@@ -93,14 +93,14 @@ func (l *ListScheduler) most(j *JobState, gpuType int) int64 {
 }
 
 // mostTogether is how many tasks of a job GPUs in service of all its types have room for at once.
-func (l *ListScheduler) mostTogether(j *JobState) int64 {
+func (l *Scheduler) mostTogether(j *JobState) int64 {
 	if len(j.modes) == 1 {
-		return l.most(j, j.modes[0].gpuType)
+		return l.Most(j, j.modes[0].Type)
 	}
 	if j.togetherAt != l.capacity+1 {
 		var types []int
 		for _, m := range j.modes {
-			types = append(types, m.gpuType)
+			types = append(types, m.Type)
 		}
 		j.together, j.togetherAt = l.nodes.MostTogether(j.shape, types), l.capacity+1
 	}
@@ -108,14 +108,14 @@ func (l *ListScheduler) mostTogether(j *JobState) int64 {
 }
 
 // fitsTogether reports whether nodes have room for all tasks of a round of a job at once.
-func (l *ListScheduler) fitsTogether(j *JobState) bool {
-	hold, _ := l.holding(j)
-	return hold != hare.Relaxed && l.fitsWhenEmpty(j)
+func (l *Scheduler) FitsTogether(j *JobState) bool {
+	hold, _ := l.Holding(j)
+	return hold != hare.Relaxed && l.FitsWhenEmpty(j)
 }
 
 // roomNow is how many tasks of a job free GPUs of a type have room for, or limit if there are
 // more.
-func (l *ListScheduler) roomNow(j *JobState, gpuType int, limit int64) int64 {
+func (l *Scheduler) RoomNow(j *JobState, gpuType int, limit int64) int64 {
 	free := int64(len(l.free[gpuType]))
 	if l.nodes == nil || free == 0 {
 		return free
@@ -125,7 +125,7 @@ func (l *ListScheduler) roomNow(j *JobState, gpuType int, limit int64) int64 {
 
 // pick chooses GPUs of a type for n tasks of a job: those of its last round where the rule is
 // sticky and they are free and enough, or the best fit. It is nil where there is no room.
-func (l *ListScheduler) pick(j *JobState, gpuType int, n int64, avoid placement.Avoid) []int {
+func (l *Scheduler) Pick(j *JobState, gpuType int, n int64, avoid placement.Avoid) []int {
 	if l.rule.Sticky && n == j.spec.Tasks && l.lastIsFree(j, gpuType, avoid) {
 		return j.last
 	}
@@ -143,12 +143,12 @@ func (l *ListScheduler) pick(j *JobState, gpuType int, n int64, avoid placement.
 
 // lastIsFree reports whether a job could run its next round where it ran the last one, on GPUs
 // of a type.
-func (l *ListScheduler) lastIsFree(j *JobState, gpuType int, avoid placement.Avoid) bool {
-	if int64(len(j.last)) != j.width() {
+func (l *Scheduler) lastIsFree(j *JobState, gpuType int, avoid placement.Avoid) bool {
+	if int64(len(j.last)) != j.Width() {
 		return false
 	}
 	for _, g := range j.last {
-		if l.gpus[g].gpuType != gpuType || !l.nodes.IsFree(g) || avoid != nil && avoid(l.nodes.Node(g)) {
+		if l.gpus[g].Type != gpuType || !l.nodes.IsFree(g) || avoid != nil && avoid(l.nodes.Node(g)) {
 			return false
 		}
 	}
@@ -156,10 +156,10 @@ func (l *ListScheduler) lastIsFree(j *JobState, gpuType int, avoid placement.Avo
 }
 
 // startGPUs starts a job's next tasks on free GPUs, those of each task together.
-func (l *ListScheduler) startGPUs(j *JobState, gpus []int) {
-	n := j.taskGPUs()
+func (l *Scheduler) StartGPUs(j *JobState, gpus []int) {
+	n := j.TaskGPUs()
 	for _, g := range slices.Clone(gpus) {
-		t := l.gpus[g].gpuType
+		t := l.gpus[g].Type
 		at, _ := slices.BinarySearch(l.free[t], g)
 		l.hold(j, t, at)
 		if len(j.gpus)%n == 0 {
@@ -169,11 +169,11 @@ func (l *ListScheduler) startGPUs(j *JobState, gpus []int) {
 }
 
 // startOthers notes on the other GPUs of a task what start notes on its first.
-func (l *ListScheduler) startOthers(j *JobState, g int) {
+func (l *Scheduler) startOthers(j *JobState, g int) {
 	lead := &l.gpus[g]
 	for _, h := range l.taskOn(j, g)[1:] {
 		x := &l.gpus[h]
-		x.sinceUs, x.switched = l.nowUs, false
+		x.SinceUs, x.switched = l.nowUs, false
 		if x.user >= 0 && x.user != j.serial {
 			lead.switched = true
 			l.loseGPU(x.user)
@@ -183,33 +183,33 @@ func (l *ListScheduler) startOthers(j *JobState, g int) {
 }
 
 // startLeads starts the round of a job on the GPUs that it holds.
-func (l *ListScheduler) startLeads(j *JobState) {
-	for at := 0; at < len(j.gpus); at += j.taskGPUs() {
+func (l *Scheduler) startLeads(j *JobState) {
+	for at := 0; at < len(j.gpus); at += j.TaskGPUs() {
 		l.start(j, j.gpus[at])
 	}
 }
 
 // taskOn are the GPUs of the task of a job that holds a GPU.
-func (l *ListScheduler) taskOn(j *JobState, g int) []int {
-	n := j.taskGPUs()
+func (l *Scheduler) taskOn(j *JobState, g int) []int {
+	n := j.TaskGPUs()
 	at := slices.Index(j.gpus, g) / n * n
 	return j.gpus[at : at+n]
 }
 
 // othersOf names the other GPUs of a task of a job that holds a GPU as its first.
-func (l *ListScheduler) othersOf(j *JobState, g int) hare.OtherGPUs {
+func (l *Scheduler) othersOf(j *JobState, g int) hare.OtherGPUs {
 	if j.spec.GPUsPerTask < 2 {
 		return ""
 	}
 	var names []string
 	for _, h := range l.taskOn(j, g) {
-		names = append(names, l.gpus[h].name)
+		names = append(names, l.gpus[h].Name)
 	}
 	return hare.OthersOf(names)
 }
 
 // releaseTask releases the GPUs of a task, of which one is given.
-func (l *ListScheduler) releaseTask(j *JobState, g int) {
+func (l *Scheduler) releaseTask(j *JobState, g int) {
 	if j.spec.GPUsPerTask < 2 {
 		l.release(g)
 		return
@@ -221,28 +221,28 @@ func (l *ListScheduler) releaseTask(j *JobState, g int) {
 
 // pickMixed chooses GPUs of several types for n tasks of a job, the first mode first; nil where
 // there is no room.
-func (l *ListScheduler) pickMixed(j *JobState, n int64, avoid placement.Avoid) []int {
+func (l *Scheduler) PickMixed(j *JobState, n int64, avoid placement.Avoid) []int {
 	var types []int
 	for _, m := range j.modes {
-		types = append(types, m.gpuType)
+		types = append(types, m.Type)
 	}
 	return l.nodes.PickMixed(j.shape, types, n, avoid)
 }
 
 // joinNode checks what an event says of a node, and keeps it.
-func (l *ListScheduler) joinNode(n *hare.Node) *hare.InvalidError {
+func (l *Scheduler) joinNode(n *hare.Node) *hare.InvalidError {
 	return l.described.Describe(n, func() bool { return l.nodeInService(n.Name) })
 }
 
 // nodeInService reports whether some GPU of a node is in service.
-func (l *ListScheduler) nodeInService(name string) bool {
-	return slices.ContainsFunc(l.gpus, func(x gpuState) bool {
-		return x.inService && placement.NodeName(x.name) == name
+func (l *Scheduler) nodeInService(name string) bool {
+	return slices.ContainsFunc(l.gpus, func(x GPU) bool {
+		return x.InService && placement.NodeName(x.Name) == name
 	})
 }
 
 // nodeJoined lets a whole node join.
-func (l *ListScheduler) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
+func (l *Scheduler) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	gpus, err := online.GPUsOfNode(e)
 	if err != nil {
 		return err
@@ -256,14 +256,14 @@ func (l *ListScheduler) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidErro
 	lacks := l.described.CheckLabels(e.Node().Name, e.Node())
 	switch {
 	case l.nodeInService(e.Node().Name):
-		return invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
+		return online.Invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
 			hare.Clip(e.Node().Name))
 	case lacks != nil:
 		return lacks
 	case l.GPUs()+len(gpus) > hare.MaxGPUs:
-		return invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
-	case len(l.types)+fresh > maxTypes:
-		return invalid("/gpus", "too_many_types", "the GPUs of a session are of at most %d types", maxTypes)
+		return online.Invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
+	case len(l.types)+fresh > MaxTypes:
+		return online.Invalid("/gpus", "too_many_types", "the GPUs of a session are of at most %d types", MaxTypes)
 	}
 	if err := l.joinNode(e.Node()); err != nil {
 		return err
@@ -277,17 +277,17 @@ func (l *ListScheduler) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidErro
 }
 
 // nodeLeft takes all GPUs of a node out of service and forgets the node.
-func (l *ListScheduler) nodeLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
+func (l *Scheduler) nodeLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	name := ""
 	if e.Node() != nil {
 		name = e.Node().Name
 	}
 	if !l.nodeInService(name) {
-		return invalid("/node", "unknown_node", "no GPU of node %q is in service", hare.Clip(name))
+		return online.Invalid("/node", "unknown_node", "no GPU of node %q is in service", hare.Clip(name))
 	}
 	l.nowUs = nowUs
 	for g := range l.gpus {
-		if x := &l.gpus[g]; x.inService && placement.NodeName(x.name) == name {
+		if x := &l.gpus[g]; x.InService && placement.NodeName(x.Name) == name {
 			l.gpuLeft(g)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 
 // nodeReservation keeps whole nodes for the first job that does not fit, where the scheduler
 // goes by nodes: EASY backfill. Other jobs run on these nodes only if they end before.
-type nodeReservation map[int32]int64 // the time until which a node may be used
+type NodeReservation map[int32]int64 // the time until which a node may be used
 
 // keep adds the nodes of GPUs. A node that is kept for two jobs may be used until the first of them needs it.
-func (nr nodeReservation) keep(l *ListScheduler, gpus []int, untilUs int64) {
+func (nr NodeReservation) Keep(l *Scheduler, gpus []int, untilUs int64) {
 	for _, g := range gpus {
 		n := l.nodes.Node(g)
 		if sooner, kept := nr[n]; !kept || untilUs < sooner {
@@ -23,7 +23,7 @@ func (nr nodeReservation) keep(l *ListScheduler, gpus []int, untilUs int64) {
 }
 
 // avoid says which nodes a job must not use whose tasks would run until endUs.
-func (nr nodeReservation) avoid(endUs int64) placement.Avoid {
+func (nr NodeReservation) Avoid(endUs int64) placement.Avoid {
 	if len(nr) == 0 {
 		return nil
 	}
@@ -34,50 +34,50 @@ func (nr nodeReservation) avoid(endUs int64) placement.Avoid {
 }
 
 // avoid says which nodes a job must not use in a mode, because they are reserved for another.
-func (l *ListScheduler) avoid(j *JobState, m mode) placement.Avoid {
+func (l *Scheduler) Avoid(j *JobState, m Mode) placement.Avoid {
 	if r := &l.reserved; r.forJob == nil || r.forJob == j || len(l.onNodes) == 0 {
 		return nil
 	}
 	endUs := int64(math.MaxInt64)
-	if m.durationUs > 0 {
-		endUs = add(l.nowUs, spanUs(j.RoundsLeft(), m.durationUs))
+	if m.DurationUs > 0 {
+		endUs = add(l.nowUs, SpanUs(j.RoundsLeft(), m.DurationUs))
 	}
-	return l.onNodes.avoid(endUs)
+	return l.onNodes.Avoid(endUs)
 }
 
 // use describes a GPU in service by the end that is expected of its job.
-func (l *ListScheduler) use(g int, endUs func(*JobState, int) int64) placement.Use {
+func (l *Scheduler) Use(g int, endUs func(*JobState, int) int64) placement.Use {
 	x := &l.gpus[g]
-	if x.job == nil {
+	if x.Job == nil {
 		return placement.Use{}
 	}
-	u := placement.Use{AtUs: max(endUs(x.job, g), l.nowUs)}
+	u := placement.Use{AtUs: max(endUs(x.Job, g), l.nowUs)}
 	if x.lead {
-		u.CPUMilli, u.MemoryMiB = l.nodes.Uses(x.job.shape)
+		u.CPUMilli, u.MemoryMiB = l.nodes.Uses(x.Job.shape)
 	}
 	return u
 }
 
 // expectedEndUs is when a job is expected to release a GPU.
-func (l *ListScheduler) expectedEndUs(j *JobState, _ int) int64 {
+func (l *Scheduler) expectedEndUs(j *JobState, _ int) int64 {
 	slowest, sinceUs := int64(0), int64(0)
 	for _, g := range j.gpus {
-		slowest = max(slowest, l.heldUs(j, l.gpus[g].gpuType))
-		sinceUs = max(sinceUs, l.gpus[g].sinceUs)
+		slowest = max(slowest, l.HeldUs(j, l.gpus[g].Type))
+		sinceUs = max(sinceUs, l.gpus[g].SinceUs)
 	}
 	if slowest == 0 {
 		slowest = l.RoundUs(j)
 	}
 	end := sinceUs + slowest
 	if j.hold == hare.Rigid {
-		end += spanUs(j.RoundsLeft()-1, slowest)
+		end += SpanUs(j.RoundsLeft()-1, slowest)
 	}
 	return end
 }
 
 // reservationOnNodes is reservation where the scheduler goes by nodes, and the GPUs that are
 // kept.
-func (l *ListScheduler) reservationOnNodes(j *JobState, mix bool) (best reservation, kept []int) {
+func (l *Scheduler) reservationOnNodes(j *JobState, mix bool) (best reservation, kept []int) {
 	bestEnd, p := int64(0), l.kept(j, mix)
 	ends := map[*JobState]int64{}
 	endUs := func(o *JobState, g int) int64 {
@@ -93,9 +93,9 @@ func (l *ListScheduler) reservationOnNodes(j *JobState, mix bool) (best reservat
 			return
 		}
 		at, gpus, ok := l.nodes.Earliest(j.shape, types, j.spec.Tasks,
-			func(g int) placement.Use { return l.use(g, endUs) })
+			func(g int) placement.Use { return l.Use(g, endUs) })
 		at = max(at, l.nowUs)
-		if end := at + spanUs(j.RoundsLeft(), durationUs); ok && (best.forJob == nil || end < bestEnd) {
+		if end := at + SpanUs(j.RoundsLeft(), durationUs); ok && (best.forJob == nil || end < bestEnd) {
 			best, bestEnd = reservation{forJob: j, gpuType: gpuType, shadowUs: at}, end
 			kept = gpus
 		}
@@ -103,13 +103,13 @@ func (l *ListScheduler) reservationOnNodes(j *JobState, mix bool) (best reservat
 	slowest := int64(0)
 	var all []int
 	for _, m := range j.modes {
-		durationUs := m.durationUs
+		durationUs := m.DurationUs
 		if durationUs == 0 {
 			durationUs = l.RoundUs(j)
 		}
 		slowest = max(slowest, durationUs)
-		all = append(all, m.gpuType)
-		consider(m.gpuType, []int{m.gpuType}, durationUs)
+		all = append(all, m.Type)
+		consider(m.Type, []int{m.Type}, durationUs)
 	}
 	if mix {
 		consider(-1, all, slowest)
@@ -119,7 +119,7 @@ func (l *ListScheduler) reservationOnNodes(j *JobState, mix bool) (best reservat
 }
 
 // reserveNodes reserves nodes for the first job that does not fit.
-func (l *ListScheduler) reserveNodes(j *JobState, mix bool) {
+func (l *Scheduler) reserveNodes(j *JobState, mix bool) {
 	var kept []int
 	l.reserved, kept = l.reservationOnNodes(j, mix)
 	if l.reserved.forJob == nil {
@@ -128,38 +128,38 @@ func (l *ListScheduler) reserveNodes(j *JobState, mix bool) {
 	if p := l.kept(j, mix); p != nil && l.reserved.shadowUs > p.AtUs {
 		l.reserved.shadowUs = p.AtUs
 	}
-	l.onNodes = nodeReservation{}
-	l.onNodes.keep(l, kept, l.reserved.shadowUs)
+	l.onNodes = NodeReservation{}
+	l.onNodes.Keep(l, kept, l.reserved.shadowUs)
 	for _, m := range j.modes {
-		if l.reserved.gpuType == m.gpuType || l.reserved.gpuType < 0 {
-			l.reserveQuotas(j, l.nodes.Quotas(j.shape, m.gpuType), l.reserved.shadowUs)
+		if l.reserved.gpuType == m.Type || l.reserved.gpuType < 0 {
+			l.reserveQuotas(j, l.nodes.Quotas(j.shape, m.Type), l.reserved.shadowUs)
 		}
 	}
 }
 
 // tryStartMixedOnNodes starts a round on GPUs of several types, the first mode first.
-func (l *ListScheduler) tryStartMixedOnNodes(j *JobState) bool {
+func (l *Scheduler) tryStartMixedOnNodes(j *JobState) bool {
 	var avoid placement.Avoid
 	for _, m := range j.modes {
-		if a := l.avoid(j, m); a != nil {
-			avoid = l.onNodes.avoid(math.MaxInt64)
+		if a := l.Avoid(j, m); a != nil {
+			avoid = l.onNodes.Avoid(math.MaxInt64)
 		}
 		if !l.quotasAllow(j, m, j.spec.Tasks) {
 			return false
 		}
 	}
-	gpus := l.pickMixed(j, j.spec.Tasks, avoid)
+	gpus := l.PickMixed(j, j.spec.Tasks, avoid)
 	if gpus == nil {
 		return false
 	}
 	if l.rule.Started != nil {
 		for _, m := range j.modes {
-			if slices.ContainsFunc(gpus, func(g int) bool { return l.gpus[g].gpuType == m.gpuType }) {
-				l.rule.Started(l, j, m.gpuType)
+			if slices.ContainsFunc(gpus, func(g int) bool { return l.gpus[g].Type == m.Type }) {
+				l.rule.Started(l, j, m.Type)
 			}
 		}
 	}
-	l.startGPUs(j, gpus)
+	l.StartGPUs(j, gpus)
 	return true
 }
 
@@ -170,7 +170,7 @@ func (l *ListScheduler) tryStartMixedOnNodes(j *JobState) bool {
 //
 // A job whose quotas lack room gets no GPUs, and does not keep jobs behind it from theirs. What the
 // next starts of the jobs before need of quotas counts as held.
-func (l *ListScheduler) reserveDueOnNodes() {
+func (l *Scheduler) reserveDueOnNodes() {
 	for _, j := range l.guard.due {
 		goesOn := l.reserveForDue(j)
 		l.holdNeed(j)
@@ -182,15 +182,15 @@ func (l *ListScheduler) reserveDueOnNodes() {
 }
 
 // reserveForDue gives GPUs to a job with a ticket, and reports whether jobs behind it may get some.
-func (l *ListScheduler) reserveForDue(j *JobState) bool {
+func (l *Scheduler) reserveForDue(j *JobState) bool {
 	n, mix := l.nextStart(j)
-	if !l.fitsWhenEmpty(j) || len(l.lackingQuotas(j)) > 0 {
+	if !l.FitsWhenEmpty(j) || len(l.lackingQuotas(j)) > 0 {
 		l.dropReservation(j)
 		return true
 	}
 	x := &j.guarded
 	rigid := slices.ContainsFunc(x.gpus, func(g int) bool {
-		o := l.gpus[g].job
+		o := l.gpus[g].Job
 		return o != nil && o.spec.Sync == hare.Rigid
 	})
 	if len(x.gpus) > 0 && !rigid {
@@ -216,10 +216,10 @@ func (l *ListScheduler) reserveForDue(j *JobState) bool {
 
 // chooseOnNodes chooses GPUs for the next start of a job, of n tasks, that no other job has
 // reserved, without those that rigid jobs hold where noRigid is set; nil where there are none.
-func (l *ListScheduler) chooseOnNodes(j *JobState, n int64, mix, noRigid bool) (best []int, onType int) {
+func (l *Scheduler) chooseOnNodes(j *JobState, n int64, mix, noRigid bool) (best []int, onType int) {
 	use := func(g int) placement.Use {
 		a := l.available(g)
-		u := l.use(g, func(*JobState, int) int64 { return a.atUs })
+		u := l.Use(g, func(*JobState, int) int64 { return a.atUs })
 		o := l.guard.reservedBy[g]
 		u.Never = o != nil && o != j || noRigid && a.rigid
 		return u
@@ -227,29 +227,29 @@ func (l *ListScheduler) chooseOnNodes(j *JobState, n int64, mix, noRigid bool) (
 	if mix {
 		var types []int
 		for _, m := range j.modes {
-			types = append(types, m.gpuType)
+			types = append(types, m.Type)
 		}
 		_, gpus, _ := l.nodes.Earliest(j.shape, types, n, use)
 		return gpus, -1
 	}
 	bestEnd := int64(math.MaxInt64)
 	for _, m := range j.modes {
-		if l.nodes.QuotaRoom(j.shape, m.gpuType) < n {
+		if l.nodes.QuotaRoom(j.shape, m.Type) < n {
 			continue
 		}
-		at, gpus, ok := l.nodes.Earliest(j.shape, []int{m.gpuType}, n, use)
-		if end := add(max(at, l.nowUs), j.roundOnUs(m.gpuType)); ok && (best == nil || end < bestEnd) {
-			best, bestEnd, onType = gpus, end, m.gpuType
+		at, gpus, ok := l.nodes.Earliest(j.shape, []int{m.Type}, n, use)
+		if end := add(max(at, l.nowUs), j.roundOnUs(m.Type)); ok && (best == nil || end < bestEnd) {
+			best, bestEnd, onType = gpus, end, m.Type
 		}
 	}
 	return best, onType
 }
 
 // guardStartOnNodes is guardStart where the scheduler goes by nodes.
-func (l *ListScheduler) guardStartOnNodes() {
+func (l *Scheduler) guardStartOnNodes() {
 	for _, j := range slices.Clone(l.guard.due) {
 		if len(j.guarded.gpus) == 0 || slices.ContainsFunc(j.guarded.gpus,
-			func(g int) bool { return l.gpus[g].job != nil }) {
+			func(g int) bool { return l.gpus[g].Job != nil }) {
 			l.holdNeed(j)
 			continue
 		}
@@ -258,25 +258,25 @@ func (l *ListScheduler) guardStartOnNodes() {
 			l.holdNeed(j)
 			continue
 		}
-		l.openRound(j)
+		l.OpenRound(j)
 		told := -1
 		for _, g := range gpus {
-			if t := l.gpus[g].gpuType; t != told && l.rule.Started != nil {
+			if t := l.gpus[g].Type; t != told && l.rule.Started != nil {
 				l.rule.Started(l, j, t)
 			}
-			told = l.gpus[g].gpuType
+			told = l.gpus[g].Type
 		}
-		l.startGPUs(j, gpus)
+		l.StartGPUs(j, gpus)
 	}
 	for _, j := range l.guard.due {
 		for at, g := range l.nodes.Group(j.guarded.gpus) {
-			t := l.gpus[g].gpuType
+			t := l.gpus[g].Type
 			if place, free := slices.BinarySearch(l.free[t], g); free {
 				l.free[t] = slices.Delete(l.free[t], place, place+1)
 				l.guard.hidden = append(l.guard.hidden, g)
 				l.nodes.Take(g)
 			}
-			if at%j.taskGPUs() == 0 {
+			if at%j.TaskGPUs() == 0 {
 				l.nodes.HoldNode(g, j.shape, 1)
 				l.guard.held = append(l.guard.held, heldForGuard{g, j.shape})
 			}
@@ -292,7 +292,7 @@ type heldForGuard struct {
 }
 
 // guardShowOnNodes gives back what guardStartOnNodes took of nodes.
-func (l *ListScheduler) guardShowOnNodes() {
+func (l *Scheduler) guardShowOnNodes() {
 	for _, g := range l.guard.hidden {
 		l.nodes.Free(g)
 	}

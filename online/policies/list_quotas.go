@@ -14,19 +14,19 @@ import (
 // quota, so that only jobs wait for it that the quota counts.
 
 // quotaReservation keeps GPUs of a quota for the first job that it holds back: EASY backfill.
-type quotaReservation struct {
-	forJob   *JobState
-	shadowUs int64 // when the quota is expected to have room for the job
-	extra    int64 // GPUs of the quota that the job will not need then
+type QuotaReservation struct {
+	ForJob   *JobState
+	ShadowUs int64 // when the quota is expected to have room for the job
+	Extra    int64 // GPUs of the quota that the job will not need then
 }
 
 // setQuota replaces a quota. It takes O(jobs + GPUs).
-func (l *ListScheduler) setQuota(nowUs int64, e *hare.Event) *hare.InvalidError {
+func (l *Scheduler) setQuota(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if err := online.CheckQuota(e); err != nil {
 		return err
 	}
 	if len(l.quotas) >= hare.MaxQuotas {
-		return invalid("/quota", "too_large", "a session has at most %d quotas", hare.MaxQuotas)
+		return online.Invalid("/quota", "too_large", "a session has at most %d quotas", hare.MaxQuotas)
 	}
 	l.nowUs, l.changed = nowUs, true
 	l.quotas = online.WithQuota(l.quotas, e.Quota())
@@ -42,21 +42,21 @@ func (l *ListScheduler) setQuota(nowUs int64, e *hare.Event) *hare.InvalidError 
 
 // lackingQuotas are the quotas that have no room for the next start of a job which nodes have room
 // for when they are empty; nil where quotas have room, or nodes never do.
-func (l *ListScheduler) lackingQuotas(j *JobState) (lacking []int32) {
+func (l *Scheduler) lackingQuotas(j *JobState) (lacking []int32) {
 	if l.nodes == nil || !l.nodes.HasQuotas() || len(j.spec.Users) == 0 {
 		return nil
 	}
 	n, mix := l.nextStart(j)
 	var types []int
 	for _, m := range j.modes {
-		types = append(types, m.gpuType)
-		if l.nodes.Most(j.shape, m.gpuType) < n {
+		types = append(types, m.Type)
+		if l.nodes.Most(j.shape, m.Type) < n {
 			continue
 		}
-		if l.nodes.QuotaRoom(j.shape, m.gpuType) >= n {
+		if l.nodes.QuotaRoom(j.shape, m.Type) >= n {
 			return nil
 		}
-		lacking = append(lacking, l.nodes.Lacking(j.shape, m.gpuType, n)...)
+		lacking = append(lacking, l.nodes.Lacking(j.shape, m.Type, n)...)
 	}
 	if mix && n > 1 && l.nodes.MostTogether(j.shape, types) >= n {
 		if l.nodes.QuotaRoomTogether(j.shape, types) >= n {
@@ -71,7 +71,7 @@ func (l *ListScheduler) lackingQuotas(j *JobState) (lacking []int32) {
 
 // heldByQuota reports whether a quota holds a job back that did not start, and then keeps the
 // quotas that lack room for the job as the rule reserves GPUs.
-func (l *ListScheduler) heldByQuota(j *JobState) bool {
+func (l *Scheduler) HeldByQuota(j *JobState) bool {
 	lacking := l.lackingQuotas(j)
 	if len(lacking) == 0 {
 		return false
@@ -88,57 +88,57 @@ func (l *ListScheduler) heldByQuota(j *JobState) bool {
 
 // reserveQuotas keeps GPUs of quotas for a job that cannot start before a time, where no job before
 // has reserved any.
-func (l *ListScheduler) reserveQuotas(j *JobState, quotas []int32, notBeforeUs int64) {
+func (l *Scheduler) reserveQuotas(j *JobState, quotas []int32, notBeforeUs int64) {
 	n, _ := l.nextStart(j)
 	for _, q := range quotas {
 		if _, kept := l.onQuotas[q]; kept {
 			continue
 		}
 		if l.onQuotas == nil {
-			l.onQuotas = map[int32]quotaReservation{}
+			l.onQuotas = map[int32]QuotaReservation{}
 		}
-		v := l.quotaReservation(q, times(n, j.spec.TaskGPUs()), notBeforeUs, l.expectedEndUs)
-		v.forJob = j
+		v := l.ReserveQuota(q, times(n, j.spec.TaskGPUs()), notBeforeUs, l.expectedEndUs)
+		v.ForJob = j
 		l.onQuotas[q] = v
 	}
 }
 
 // quotaReservation finds when a quota is expected to have room for so many GPUs, not before a time.
 // endUs says when a job is expected to release a GPU.
-func (l *ListScheduler) quotaReservation(q int32, gpus, notBeforeUs int64,
-	endUs func(*JobState, int) int64) quotaReservation {
+func (l *Scheduler) ReserveQuota(q int32, gpus, notBeforeUs int64,
+	endUs func(*JobState, int) int64) QuotaReservation {
 	var ends []int64
 	for _, o := range l.jobs {
 		for _, g := range o.gpus {
-			if slices.Contains(l.nodes.Quotas(o.shape, l.gpus[g].gpuType), q) {
+			if slices.Contains(l.nodes.Quotas(o.shape, l.gpus[g].Type), q) {
 				ends = append(ends, endUs(o, g))
 			}
 		}
 	}
 	slices.Sort(ends)
-	v := quotaReservation{shadowUs: max(l.nowUs, notBeforeUs), extra: l.nodes.QuotaLeft(q) - gpus}
+	v := QuotaReservation{ShadowUs: max(l.nowUs, notBeforeUs), Extra: l.nodes.QuotaLeft(q) - gpus}
 	for _, end := range ends {
-		if end > v.shadowUs && v.extra >= 0 {
+		if end > v.ShadowUs && v.Extra >= 0 {
 			return v
 		}
-		v.shadowUs = max(v.shadowUs, end)
-		v.extra++
+		v.ShadowUs = max(v.ShadowUs, end)
+		v.Extra++
 	}
-	if v.extra < 0 {
-		v.shadowUs = math.MaxInt64 // others leave the quota before that
+	if v.Extra < 0 {
+		v.ShadowUs = math.MaxInt64 // others leave the quota before that
 	}
 	return v
 }
 
 // quotasAllow reports whether n tasks of a job may start in a mode beside what is kept of quotas
 // for other jobs.
-func (l *ListScheduler) quotasAllow(j *JobState, m mode, n int64) bool {
+func (l *Scheduler) quotasAllow(j *JobState, m Mode, n int64) bool {
 	if len(l.onQuotas) == 0 {
 		return true
 	}
 	endUs := l.jobEndUs(j, m)
-	for _, q := range l.nodes.Quotas(j.shape, m.gpuType) {
-		if v, kept := l.onQuotas[q]; kept && v.forJob != j && endUs > v.shadowUs && v.extra < times(n, j.spec.TaskGPUs()) {
+	for _, q := range l.nodes.Quotas(j.shape, m.Type) {
+		if v, kept := l.onQuotas[q]; kept && v.ForJob != j && endUs > v.ShadowUs && v.Extra < times(n, j.spec.TaskGPUs()) {
 			return false
 		}
 	}
@@ -146,23 +146,23 @@ func (l *ListScheduler) quotasAllow(j *JobState, m mode, n int64) bool {
 }
 
 // jobEndUs is when a job that starts now in a mode is expected to end.
-func (l *ListScheduler) jobEndUs(j *JobState, m mode) int64 {
-	if m.durationUs == 0 {
+func (l *Scheduler) jobEndUs(j *JobState, m Mode) int64 {
+	if m.DurationUs == 0 {
 		return math.MaxInt64
 	}
-	return add(l.nowUs, spanUs(j.RoundsLeft(), m.durationUs))
+	return add(l.nowUs, SpanUs(j.RoundsLeft(), m.DurationUs))
 }
 
 // useQuotas takes what n tasks of a job that start in a mode need of the GPUs that are left beside
 // what is kept of quotas.
-func (l *ListScheduler) useQuotas(j *JobState, m mode, n int64) {
+func (l *Scheduler) useQuotas(j *JobState, m Mode, n int64) {
 	if len(l.onQuotas) == 0 {
 		return
 	}
 	endUs := l.jobEndUs(j, m)
-	for _, q := range l.nodes.Quotas(j.shape, m.gpuType) {
-		if v, kept := l.onQuotas[q]; kept && v.forJob != j && endUs > v.shadowUs {
-			v.extra -= times(n, j.spec.TaskGPUs())
+	for _, q := range l.nodes.Quotas(j.shape, m.Type) {
+		if v, kept := l.onQuotas[q]; kept && v.ForJob != j && endUs > v.ShadowUs {
+			v.Extra -= times(n, j.spec.TaskGPUs())
 			l.onQuotas[q] = v
 		}
 	}
@@ -170,14 +170,14 @@ func (l *ListScheduler) useQuotas(j *JobState, m mode, n int64) {
 
 // mustYield reports whether a job that is not rigid by itself must release its GPUs after a round,
 // because a quota that counts it is exceeded.
-func (l *ListScheduler) mustYield(j *JobState) bool {
+func (l *Scheduler) mustYield(j *JobState) bool {
 	return l.nodes != nil && j.spec.Sync != hare.Rigid && slices.ContainsFunc(j.gpus, func(g int) bool {
-		return l.nodes.Exceeded(j.shape, l.gpus[g].gpuType)
+		return l.nodes.Exceeded(j.shape, l.gpus[g].Type)
 	})
 }
 
 // openQuotas ends what a schedule has kept of quotas.
-func (l *ListScheduler) openQuotas() {
+func (l *Scheduler) OpenQuotas() {
 	if l.nodes != nil {
 		l.nodes.OpenQuotas()
 	}
@@ -186,7 +186,7 @@ func (l *ListScheduler) openQuotas() {
 
 // heldBack says of the jobs that wait which are held back by their quotas: for them the clock of
 // turns stands still.
-func (l *ListScheduler) heldBack() {
+func (l *Scheduler) heldBack() {
 	g := &l.guard
 	quotas := l.nodes != nil && l.nodes.HasQuotas()
 	if !quotas && g.back == 0 {
@@ -218,7 +218,7 @@ func (l *ListScheduler) heldBack() {
 }
 
 // comeBack notes that no quota holds a job back.
-func (l *ListScheduler) comeBack(j *JobState) {
+func (l *Scheduler) comeBack(j *JobState) {
 	if j.guarded.back {
 		j.guarded.back = false
 		l.guard.back--
@@ -234,7 +234,7 @@ type heldQuota struct {
 
 // holdNeed holds of quotas what the next start of a job needs that is due: on the types of the GPUs
 // that are reserved for the job, or on the first type that has nodes for it.
-func (l *ListScheduler) holdNeed(j *JobState) {
+func (l *Scheduler) holdNeed(j *JobState) {
 	if !l.nodes.HasQuotas() || len(j.spec.Users) == 0 {
 		return
 	}
@@ -244,23 +244,23 @@ func (l *ListScheduler) holdNeed(j *JobState) {
 	}
 	if len(j.guarded.gpus) > 0 {
 		for at, g := range l.nodes.Group(j.guarded.gpus) {
-			if at%j.taskGPUs() == 0 {
-				hold(l.gpus[g].gpuType, 1)
+			if at%j.TaskGPUs() == 0 {
+				hold(l.gpus[g].Type, 1)
 			}
 		}
 		return
 	}
 	n, mix := l.nextStart(j)
 	for _, m := range j.modes {
-		if mix || l.nodes.Most(j.shape, m.gpuType) >= n {
-			hold(m.gpuType, n)
+		if mix || l.nodes.Most(j.shape, m.Type) >= n {
+			hold(m.Type, n)
 			return
 		}
 	}
 }
 
 // releaseNeeds gives back what holdNeed has held.
-func (l *ListScheduler) releaseNeeds() {
+func (l *Scheduler) releaseNeeds() {
 	for _, h := range l.guard.quotas {
 		l.nodes.HoldQuota(h.shape, h.gpuType, -h.tasks)
 	}
@@ -268,16 +268,16 @@ func (l *ListScheduler) releaseNeeds() {
 }
 
 // checkProgress checks what a job that arrives says of its progress, and finds its GPUs.
-func (l *ListScheduler) checkProgress(a *hare.Job) (gpus []int, err *hare.InvalidError) {
+func (l *Scheduler) checkProgress(a *hare.Job) (gpus []int, err *hare.InvalidError) {
 	return placement.CheckRunning(a, func(name string) placement.Found {
 		g, ok := l.gpuOf[name]
 		if !ok {
 			return placement.Found{}
 		}
 		x := &l.gpus[g]
-		found := placement.Found{GPU: g, Type: l.types[x.gpuType], Here: x.inService, Held: x.job != nil}
+		found := placement.Found{GPU: g, Type: l.types[x.Type], Here: x.InService, Held: x.Job != nil}
 		if found.Held {
-			found.By = x.job.spec.ID
+			found.By = x.Job.spec.ID
 		}
 		return found
 	}, func() *placement.Nodes {
@@ -287,8 +287,8 @@ func (l *ListScheduler) checkProgress(a *hare.Job) (gpus []int, err *hare.Invali
 		nodes := placement.New()
 		nodes.SetTopology(l.described.Topology())
 		for g := range l.gpus {
-			if l.gpus[g].inService {
-				nodes.Join(g, l.gpus[g].gpuType, l.described.Of(l.gpus[g].name))
+			if l.gpus[g].InService {
+				nodes.Join(g, l.gpus[g].Type, l.described.Of(l.gpus[g].Name))
 			}
 		}
 		return nodes
@@ -296,11 +296,11 @@ func (l *ListScheduler) checkProgress(a *hare.Job) (gpus []int, err *hare.Invali
 }
 
 // resume starts the round of a job that runs when it arrives, without decisions.
-func (l *ListScheduler) resume(j *JobState, gpus []int, elapsedUs int64) {
-	l.openRound(j)
+func (l *Scheduler) resume(j *JobState, gpus []int, elapsedUs int64) {
+	l.OpenRound(j)
 	told := -1
 	for _, g := range gpus {
-		t := l.gpus[g].gpuType
+		t := l.gpus[g].Type
 		if t != told && l.rule.Started != nil {
 			l.rule.Started(l, j, t)
 		}
@@ -310,11 +310,11 @@ func (l *ListScheduler) resume(j *JobState, gpus []int, elapsedUs int64) {
 	}
 	for at, g := range gpus {
 		x := &l.gpus[g]
-		x.sinceUs, x.user, x.switched = l.nowUs-elapsedUs, j.serial, false
-		if at%j.taskGPUs() > 0 {
+		x.SinceUs, x.user, x.switched = l.nowUs-elapsedUs, j.serial, false
+		if at%j.TaskGPUs() > 0 {
 			continue
 		}
-		x.task = j.next
+		x.Task = j.next
 		j.next++
 		l.activate(j, 1)
 	}

@@ -29,7 +29,7 @@ type Rule struct {
 	Backfill bool
 	// Priority orders the jobs that wait, the least first; ties go by arrival. Priority
 	// must not change the state.
-	Priority func(*ListScheduler, *JobState) float64
+	Priority func(*Scheduler, *JobState) float64
 	// Rounds are the rounds of each job, by its ID, for policies that know sizes.
 	Rounds map[string]int64
 	// LearnSizes lets JobState.RoundsLeft be what is believed of a job whose rounds are not
@@ -39,35 +39,35 @@ type Rule struct {
 	LearnSizes bool
 
 	// Review is called for each waiting job before its priority; nil does nothing.
-	Review func(*ListScheduler, *JobState)
+	Review func(*Scheduler, *JobState)
 	// Plan is called with all waiting jobs before Review; nil does nothing.
-	Plan func(*ListScheduler, []*JobState)
+	Plan func(*Scheduler, []*JobState)
 	// Started is called before a job starts tasks on GPUs of a type; nil does nothing.
-	Started func(l *ListScheduler, j *JobState, gpuType int)
+	Started func(l *Scheduler, j *JobState, gpuType int)
 	// Prepare is called before a schedule, and where recorded decisions are adopted instead
 	// of one; nil does nothing.
-	Prepare func(*ListScheduler)
+	Prepare func(*Scheduler)
 	// Assign replaces the choice by priorities; nil does not.
-	Assign func(*ListScheduler)
+	Assign func(*Scheduler)
 	// After is called after a schedule, and where recorded decisions were adopted instead of one; nil does
 	// nothing.
-	After func(*ListScheduler)
+	After func(*Scheduler)
 	// Left is called when a job ends or is cancelled, and Resized when a job arrives or
 	// GPUs join or leave; nil does nothing.
-	Left    func(l *ListScheduler, j *JobState, ended bool)
-	Resized func(*ListScheduler)
+	Left    func(l *Scheduler, j *JobState, ended bool)
+	Resized func(*Scheduler)
 	// Version, where it is not nil, promises that Priority depends on nothing but the job, its
 	// round and Version's value, so that waiting jobs are kept in order. There must be no
 	// Review, Plan, Strict or Backfill.
 	Version func() int64
 	// Touched is called where a job begins or ceases to wait, to run or to be there, and where
 	// its GPUs change; nil does nothing.
-	Touched func(*ListScheduler, *JobState)
+	Touched func(*Scheduler, *JobState)
 	// Picks chooses the GPUs of a type for all tasks of a round, in the order of the tasks, where there is room
 	// for them; nil for the best fit. Where the rule has Picks, the scheduler goes by nodes.
-	Picks func(l *ListScheduler, j *JobState, gpuType int, avoid placement.Avoid) []int
+	Picks func(l *Scheduler, j *JobState, gpuType int, avoid placement.Avoid) []int
 	// Wake is when a tick would let the rule decide, or math.MaxInt64; nil means never.
-	Wake func(*ListScheduler) int64
+	Wake func(*Scheduler) int64
 	// Sticky lets a job take the GPUs of its last round first.
 	Sticky bool
 	// Slowest is how many times slower than on the best type in service a round may be;
@@ -75,18 +75,18 @@ type Rule struct {
 	Slowest float64
 	// State gives what a rule keeps beside the scheduler's own state, for snapshots, and
 	// Restore takes it, once jobs and GPUs are there; nil means that the rule keeps nothing.
-	State   func(*ListScheduler) any
-	Restore func(l *ListScheduler, state json.RawMessage) bool
+	State   func(*Scheduler) any
+	Restore func(l *Scheduler, state json.RawMessage) bool
 	// ThresholdsUs are the attained services after which jobs leave a queue, for status.
 	ThresholdsUs []int64
 	// oneNode is Config.OneNode.
-	oneNode bool
+	OneNode bool
 	// setup is how long a switch takes; nil means that the rule takes no account of it.
-	setup *setupTime
+	Setup *SetupTime
 	// speeds learns how long rounds take; nil goes by the profiles alone.
-	speeds *learnedSpeeds
+	Speeds *LearnedSpeeds
 	// guard is the guard against starvation; the zero value means none.
-	guard guardRule
+	Guard GuardRule
 	// Opened is called with the cluster of a session that is opened; nil does nothing. What it makes must be
 	// part of the state.
 	Opened func(*hare.Cluster) error

@@ -22,12 +22,12 @@ import (
 // job's speed is not given come after the others, by name. A task that fails starts again at once where
 // the job keeps its GPUs, with its whole round for gang and rigid jobs; otherwise the
 // task waits for its turn, as under HLAS.
-type ListScheduler struct {
+type Scheduler struct {
 	rule      Rule
 	nowUs     int64
 	types     []string
 	typeOf    map[string]int
-	gpus      []gpuState
+	gpus      []GPU
 	gpuOf     map[string]int
 	vacant    []int   // indices of gpus without a name, descending
 	free      [][]int // by type, ascending
@@ -41,37 +41,37 @@ type ListScheduler struct {
 	queue     priorityQueue
 	reserved  reservation
 	waiting   waitingJobs
-	belief    *sizeBelief // nil without Rule.LearnSizes
+	belief    *SizeBelief // nil without Rule.LearnSizes
 	typicalUs int64       // RoundUs where no speed is known, with Rule.LearnSizes; 0 until it is asked for
 	guard     guard
 
 	described  placement.Described
 	placedJobs int              // jobs with rules about nodes
 	nodes      *placement.Nodes // nil where there are none; see arriveOnNodes
-	onNodes    nodeReservation
+	onNodes    NodeReservation
 	quotas     []hare.Quota // see online.WithQuota
-	onQuotas   map[int32]quotaReservation
+	onQuotas   map[int32]QuotaReservation
 	levelJobs  int   // jobs with times that go by the spread
 	spreadAt   int64 // capacity at the last expectSpreads
 }
 
 var (
-	_ online.Durable    = (*ListScheduler)(nil)
-	_ online.Observable = (*ListScheduler)(nil)
-	_ online.Waker      = (*ListScheduler)(nil)
+	_ online.Durable    = (*Scheduler)(nil)
+	_ online.Observable = (*Scheduler)(nil)
+	_ online.Waker      = (*Scheduler)(nil)
 )
 
 // gpuState is the state of one GPU; a vacant slot has no name.
-type gpuState struct {
-	name      string
-	gpuType   int
+type GPU struct {
+	Name      string
+	Type      int
 	node      int // node in the initial cluster; a GPU that joined later has a number of its own
-	inService bool
+	InService bool
 	initial   bool      // whether the GPU is of the initial cluster and keeps its index
-	job       *JobState // the job that holds the GPU, or nil
-	task      int64     // the task that has started on the GPU and not ended, or −1
+	Job       *JobState // the job that holds the GPU, or nil
+	Task      int64     // the task that has started on the GPU and not ended, or −1
 	lead      bool      // whether the GPU is the first of a task; only where nodes matter
-	sinceUs   int64     // the start of that task
+	SinceUs   int64     // the start of that task
 	// user is the number of the job that began on the GPU last since the GPU came into
 	// service, or −1, and switched whether it was another job before the task.
 	user     int
@@ -79,21 +79,21 @@ type gpuState struct {
 }
 
 // newOpened is NewListScheduler for a rule that goes by what the cluster has.
-func newOpened(cluster *hare.Cluster, r Rule) (*ListScheduler, error) {
+func NewOpened(cluster *hare.Cluster, r Rule) (*Scheduler, error) {
 	if r.Opened != nil {
 		if err := r.Opened(cluster); err != nil {
 			return nil, err
 		}
 	}
-	return NewListScheduler(cluster, r), nil
+	return New(cluster, r), nil
 }
 
 // NewListScheduler makes a scheduler for a valid cluster. GPUs without windows of
 // service and without work are in service at once; the others when they join.
-func NewListScheduler(cluster *hare.Cluster, r Rule) *ListScheduler {
-	l := &ListScheduler{rule: r, typeOf: map[string]int{}, gpuOf: map[string]int{}, jobOf: map[string]*JobState{}}
+func New(cluster *hare.Cluster, r Rule) *Scheduler {
+	l := &Scheduler{rule: r, typeOf: map[string]int{}, gpuOf: map[string]int{}, jobOf: map[string]*JobState{}}
 	if r.LearnSizes {
-		l.belief = &sizeBelief{}
+		l.belief = &SizeBelief{}
 	}
 	if cluster == nil {
 		return l
@@ -126,7 +126,7 @@ func NewListScheduler(cluster *hare.Cluster, r Rule) *ListScheduler {
 	return l
 }
 
-func (l *ListScheduler) addType(name string) int {
+func (l *Scheduler) addType(name string) int {
 	t := len(l.types)
 	l.types = append(l.types, name)
 	l.typeOf[name] = t
@@ -135,21 +135,21 @@ func (l *ListScheduler) addType(name string) int {
 }
 
 // addGPU makes a GPU known, out of service, in the least vacant slot.
-func (l *ListScheduler) addGPU(name string, gpuType int) int {
+func (l *Scheduler) addGPU(name string, gpuType int) int {
 	i := len(l.gpus)
 	if n := len(l.vacant); n > 0 {
 		i = l.vacant[n-1]
 		l.vacant = l.vacant[:n-1]
 	} else {
-		l.gpus = append(l.gpus, gpuState{})
+		l.gpus = append(l.gpus, GPU{})
 	}
-	l.gpus[i] = gpuState{name: name, gpuType: gpuType, node: -1 - i, task: -1, user: -1}
+	l.gpus[i] = GPU{Name: name, Type: gpuType, node: -1 - i, Task: -1, user: -1}
 	l.gpuOf[name] = i
 	return i
 }
 
 // Step is online.Policy.Step: events one by one, each with its decisions.
-func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+func (l *Scheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 	l.out = l.out[:0]
 	for i := range events {
 		if err := l.apply(nowUs, &events[i]); err != nil {
@@ -168,7 +168,7 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 				l.schedule()
 			}
 			l.guardShow()
-			l.openQuotas()
+			l.OpenQuotas()
 			l.makePromise()
 			l.afterSchedule()
 		}
@@ -179,7 +179,7 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 }
 
 // noteArrival notes whether an event says no more than that a job arrived, which waits.
-func (l *ListScheduler) noteArrival(e *hare.Event) {
+func (l *Scheduler) noteArrival(e *hare.Event) {
 	g := &l.guard
 	if e.Type != hare.EventJobArrived || e.Arrived.Progress != nil {
 		g.settled, g.arrived = false, g.arrived[:0]
@@ -189,23 +189,23 @@ func (l *ListScheduler) noteArrival(e *hare.Event) {
 }
 
 // WakeUs is online.Waker.WakeUs. Only rules that say so want ticks.
-func (l *ListScheduler) WakeUs() int64 {
+func (l *Scheduler) WakeUs() int64 {
 	if l.rule.Wake == nil {
 		return math.MaxInt64
 	}
 	return l.rule.Wake(l)
 }
 
-func (l *ListScheduler) afterSchedule() {
+func (l *Scheduler) afterSchedule() {
 	if l.rule.After != nil {
 		l.rule.After(l)
 	}
 }
 
-func (l *ListScheduler) prepare() {
+func (l *Scheduler) prepare() {
 	l.expectSpreads()
 	if l.belief != nil {
-		l.belief.learn(l)
+		l.belief.Learn(l)
 		l.typicalUs = 0
 	}
 	if l.rule.Prepare != nil {
@@ -214,13 +214,13 @@ func (l *ListScheduler) prepare() {
 }
 
 // modesOf lists the types that a job may use, in the order in which it tries them.
-func (l *ListScheduler) modesOf(j *JobState) []mode {
-	var modes []mode
+func (l *Scheduler) modesOf(j *JobState) []Mode {
+	var modes []Mode
 	for i, p := range j.spec.On {
 		if t, ok := l.typeOf[p.Type]; ok {
-			m := mode{t, p.ComputeUs, p.ComputeUs + j.givenSyncUs(i)}
+			m := Mode{t, p.ComputeUs, p.ComputeUs + j.givenSyncUs(i)}
 			if p.ComputeUs == 0 {
-				m.durationUs = 0
+				m.DurationUs = 0
 			}
 			modes = append(modes, m)
 		}
@@ -230,75 +230,75 @@ func (l *ListScheduler) modesOf(j *JobState) []mode {
 }
 
 // sortModes puts modes in the order in which a job tries them.
-func (l *ListScheduler) sortModes(modes []mode) {
-	slices.SortStableFunc(modes, func(a, b mode) int {
-		byName := strings.Compare(l.types[a.gpuType], l.types[b.gpuType])
+func (l *Scheduler) sortModes(modes []Mode) {
+	slices.SortStableFunc(modes, func(a, b Mode) int {
+		byName := strings.Compare(l.types[a.Type], l.types[b.Type])
 		switch {
 		case l.rule.TypesByName:
 			return byName
-		case (a.durationUs == 0) != (b.durationUs == 0):
-			return cmp.Compare(b.durationUs, a.durationUs)
+		case (a.DurationUs == 0) != (b.DurationUs == 0):
+			return cmp.Compare(b.DurationUs, a.DurationUs)
 		}
-		return cmp.Or(cmp.Compare(a.durationUs, b.durationUs), byName)
+		return cmp.Or(cmp.Compare(a.DurationUs, b.DurationUs), byName)
 	})
 }
 
 // enterService puts a known GPU in service, free.
-func (l *ListScheduler) enterService(g int) {
+func (l *Scheduler) enterService(g int) {
 	l.guardResized()
 	x := &l.gpus[g]
-	x.inService, x.user, x.switched = true, -1, false
-	l.inService[x.gpuType]++
+	x.InService, x.user, x.switched = true, -1, false
+	l.inService[x.Type]++
 	l.capacity++
 	l.waiting.stale = true
 	if l.nodes != nil {
-		l.nodes.Join(g, x.gpuType, l.described.Of(x.name))
+		l.nodes.Join(g, x.Type, l.described.Of(x.Name))
 	}
 	l.markFree(g)
 }
 
 // release takes a GPU from the job that holds it and frees it.
-func (l *ListScheduler) release(g int) {
+func (l *Scheduler) release(g int) {
 	x := &l.gpus[g]
-	i := slices.Index(x.job.gpus, g)
+	i := slices.Index(x.Job.gpus, g)
 	if l.nodes != nil {
 		l.nodes.Free(g)
-		x.job.spread.held = 0
+		x.Job.spread.held = 0
 		if x.lead {
-			l.nodes.Hold(g, x.job.shape, -1)
+			l.nodes.Hold(g, x.Job.shape, -1)
 		}
 	}
 	x.lead = false
-	x.job.gpus = slices.Delete(x.job.gpus, i, i+1)
+	x.Job.gpus = slices.Delete(x.Job.gpus, i, i+1)
 	if l.rule.Touched != nil {
-		l.rule.Touched(l, x.job)
+		l.rule.Touched(l, x.Job)
 	}
-	x.job, x.task = nil, -1
+	x.Job, x.Task = nil, -1
 	l.markFree(g)
 }
 
-func (l *ListScheduler) releaseAll(j *JobState) {
+func (l *Scheduler) releaseAll(j *JobState) {
 	for len(j.gpus) > 0 {
 		l.release(j.gpus[len(j.gpus)-1])
 	}
 }
 
-func (l *ListScheduler) markFree(g int) {
-	t := l.gpus[g].gpuType
+func (l *Scheduler) markFree(g int) {
+	t := l.gpus[g].Type
 	at, _ := slices.BinarySearch(l.free[t], g)
 	l.free[t] = slices.Insert(l.free[t], at, g)
 	l.changed = true
 }
 
 // hold hands a free GPU of a type, by its place among the free ones, to a job.
-func (l *ListScheduler) hold(j *JobState, gpuType, at int) int {
+func (l *Scheduler) hold(j *JobState, gpuType, at int) int {
 	g := l.free[gpuType][at]
 	l.free[gpuType] = slices.Delete(l.free[gpuType], at, at+1)
-	l.gpus[g].job = j
+	l.gpus[g].Job = j
 	if l.nodes != nil {
 		l.nodes.Take(g)
 		j.spread.held = 0
-		if l.gpus[g].lead = len(j.gpus)%j.taskGPUs() == 0; l.gpus[g].lead {
+		if l.gpus[g].lead = len(j.gpus)%j.TaskGPUs() == 0; l.gpus[g].lead {
 			l.nodes.Hold(g, j.shape, 1)
 		}
 	}
@@ -307,7 +307,7 @@ func (l *ListScheduler) hold(j *JobState, gpuType, at int) int {
 }
 
 // start begins the job's next task on a GPU that it holds.
-func (l *ListScheduler) start(j *JobState, g int) {
+func (l *Scheduler) start(j *JobState, g int) {
 	task := j.nextTask()
 	if len(j.redo) > 0 {
 		j.redo = j.redo[1:]
@@ -315,7 +315,7 @@ func (l *ListScheduler) start(j *JobState, g int) {
 		j.next++
 	}
 	x := &l.gpus[g]
-	x.task, x.sinceUs = task, l.nowUs
+	x.Task, x.SinceUs = task, l.nowUs
 	if x.switched = x.user >= 0 && x.user != j.serial; x.switched {
 		l.loseGPU(x.user)
 	}
@@ -329,16 +329,16 @@ func (l *ListScheduler) start(j *JobState, g int) {
 	}
 	l.activate(j, 1)
 	l.touch(j)
-	l.emit(hare.DecisionStart, j, task, x.name, l.othersOf(j, g))
+	l.emit(hare.DecisionStart, j, task, x.Name, l.othersOf(j, g))
 }
 
-func (l *ListScheduler) emit(t hare.DecisionType, j *JobState, task int64, gpu string, others hare.OtherGPUs) {
+func (l *Scheduler) emit(t hare.DecisionType, j *JobState, task int64, gpu string, others hare.OtherGPUs) {
 	l.out = append(l.out, hare.Decision{Type: t, Job: j.spec.ID, Round: j.round, Task: task, GPU: gpu, Others: others,
 		AtUs: l.nowUs})
 }
 
 // activate counts tasks that run, and the time of running and waiting.
-func (l *ListScheduler) activate(j *JobState, by int64) {
+func (l *Scheduler) activate(j *JobState, by int64) {
 	if j.active == 0 || j.active+by == 0 {
 		if j.active == 0 {
 			j.waitedUs += l.nowUs - j.sinceUs
@@ -358,7 +358,7 @@ func (l *ListScheduler) activate(j *JobState, by int64) {
 }
 
 // schedule starts what fits, in the order of the priorities.
-func (l *ListScheduler) schedule() {
+func (l *Scheduler) schedule() {
 	if l.rule.Version != nil {
 		l.scheduleWaiting()
 		return
@@ -367,31 +367,31 @@ func (l *ListScheduler) schedule() {
 		return
 	}
 	l.queue.init()
-	for len(l.queue) > 0 && l.anyFree() {
+	for len(l.queue) > 0 && l.AnyFree() {
 		j := l.queue.pop()
-		for j.ready() > 0 && l.tryStart(j) {
+		for j.Ready() > 0 && l.TryStart(j) {
 		}
 		switch {
-		case j.ready() == 0 || !l.fitsWhenEmpty(j):
-		case l.nodes != nil && (l.rule.Strict || l.rule.Backfill) && l.heldByQuota(j):
+		case j.Ready() == 0 || !l.FitsWhenEmpty(j):
+		case l.nodes != nil && (l.rule.Strict || l.rule.Backfill) && l.HeldByQuota(j):
 		case l.rule.Strict:
 			return
 		case l.rule.Backfill && l.reserved.forJob == nil:
-			l.reserve(j)
+			l.Reserve(j)
 		}
 	}
 }
 
 // prioritize lists the jobs that wait and sets their priorities. It returns false where
 // no job can start.
-func (l *ListScheduler) prioritize() bool {
+func (l *Scheduler) prioritize() bool {
 	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
-	if !l.anyFree() {
+	if !l.AnyFree() {
 		return false
 	}
 	l.queue = l.queue[:0]
 	for _, j := range l.jobs {
-		if j.ready() > 0 {
+		if j.Ready() > 0 {
 			l.queue = append(l.queue, j)
 		}
 	}
@@ -410,33 +410,33 @@ func (l *ListScheduler) prioritize() bool {
 	return true
 }
 
-func (l *ListScheduler) anyFree() bool {
+func (l *Scheduler) AnyFree() bool {
 	return slices.ContainsFunc(l.free, func(f []int) bool { return len(f) > 0 })
 }
 
 // ScheduleBy starts what fits in the order of another rule, which takes account of switches as the own rule does.
-func (l *ListScheduler) ScheduleBy(other *Rule) {
+func (l *Scheduler) ScheduleBy(other *Rule) {
 	own := l.rule
 	l.rule = *other
-	l.rule.oneNode, l.rule.Touched, l.rule.setup = own.oneNode, own.Touched, own.setup
+	l.rule.OneNode, l.rule.Touched, l.rule.Setup = own.OneNode, own.Touched, own.Setup
 	l.schedule()
 	l.rule = own
 }
 
 // SetOneNode sets Rule.OneNode.
-func (l *ListScheduler) SetOneNode(one bool) { l.rule.oneNode = one }
+func (l *Scheduler) SetOneNode(one bool) { l.rule.OneNode = one }
 
 // Reschedule makes a schedule follow the event at hand, or the next one.
-func (l *ListScheduler) Reschedule() { l.changed = true }
+func (l *Scheduler) Reschedule() { l.changed = true }
 
 // NowUs is the time of the current event.
-func (l *ListScheduler) NowUs() int64 { return l.nowUs }
+func (l *Scheduler) NowUs() int64 { return l.nowUs }
 
 // Jobs is how many jobs have arrived and not ended.
-func (l *ListScheduler) Jobs() int { return len(l.jobs) }
+func (l *Scheduler) Jobs() int { return len(l.jobs) }
 
 // GPUs is how many GPUs are in service.
-func (l *ListScheduler) GPUs() int {
+func (l *Scheduler) GPUs() int {
 	n := 0
 	for _, of := range l.inService {
 		n += of
@@ -447,17 +447,17 @@ func (l *ListScheduler) GPUs() int {
 // RoundUs is how long a round of a job takes on the fastest type that is in service
 // and wide enough, or on the fastest type of all where none is. Where no speed is known,
 // it is 0, or with Rule.LearnSizes the mean of the jobs that are there.
-func (l *ListScheduler) RoundUs(j *JobState) int64 {
+func (l *Scheduler) RoundUs(j *JobState) int64 {
 	least, any := int64(0), int64(0)
 	for _, m := range j.modes {
-		if m.durationUs == 0 {
+		if m.DurationUs == 0 {
 			continue
 		}
-		if any == 0 || m.durationUs < any {
-			any = m.durationUs
+		if any == 0 || m.DurationUs < any {
+			any = m.DurationUs
 		}
-		if l.most(j, m.gpuType) >= j.spec.Tasks && (least == 0 || m.durationUs < least) {
-			least = m.durationUs
+		if l.Most(j, m.Type) >= j.spec.Tasks && (least == 0 || m.DurationUs < least) {
+			least = m.DurationUs
 		}
 	}
 	switch {
@@ -474,10 +474,10 @@ func (l *ListScheduler) RoundUs(j *JobState) int64 {
 
 // meanRoundUs is the mean time of a round over the jobs that are there, each on its
 // fastest type, or 1 s where no speed is known. It takes O(jobs).
-func (l *ListScheduler) meanRoundUs() int64 {
+func (l *Scheduler) meanRoundUs() int64 {
 	sum, n := int64(0), int64(0)
 	for _, j := range l.jobs {
-		if us := j.fastestUs(); us > 0 {
+		if us := j.FastestUs(); us > 0 {
 			sum, n = min(sum+us, hare.MaxExact), n+1
 		}
 	}

@@ -31,7 +31,7 @@ type schedulerSnapshot struct {
 	Nodes  []nodeSnapshot `json:"nodes,omitempty"`
 	Quotas []hare.Quota   `json:"quotas,omitempty"`
 	// Belief is of rules that learn sizes.
-	Belief *beliefSnapshot `json:"belief,omitempty"`
+	Belief *BeliefSnapshot `json:"belief,omitempty"`
 	Guard  *guardSnapshot  `json:"guard,omitempty"`
 	// State is that of the rule.
 	State json.RawMessage `json:"state,omitempty"`
@@ -113,12 +113,12 @@ type heldGPU struct {
 }
 
 // AppendSnapshot is online.Durable.AppendSnapshot, O(jobs + GPUs).
-func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
+func (l *Scheduler) AppendSnapshot(b []byte) []byte {
 	s := schedulerSnapshot{Policy: l.rule.Name, Parameters: l.rule.parameters, NowUs: l.nowUs, Serial: l.serial,
 		Types: l.types, Guard: l.guardSnapshot(), Quotas: l.quotas, Topology: l.described.Topology()}
 	for i := range l.gpus {
 		x := &l.gpus[i]
-		s.GPUs = append(s.GPUs, gpuSnapshot{x.name, x.gpuType, x.inService, x.initial})
+		s.GPUs = append(s.GPUs, gpuSnapshot{x.Name, x.Type, x.InService, x.initial})
 	}
 	for _, j := range l.jobs {
 		s.Jobs = append(s.Jobs, l.jobSnapshot(j))
@@ -127,7 +127,7 @@ func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 		s.Nodes = append(s.Nodes, nodeSnapshot{n.Name, n.CPUMilli, n.MemoryMiB, n.Labels})
 	}
 	if l.belief != nil {
-		belief := l.belief.snapshot()
+		belief := l.belief.Snapshot()
 		s.Belief = &belief
 	}
 	if l.rule.State != nil {
@@ -148,14 +148,14 @@ func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 	return append(b, sum[:]...)
 }
 
-func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
+func (l *Scheduler) jobSnapshot(j *JobState) jobSnapshot {
 	s := jobSnapshot{
 		ID: j.spec.ID, WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks, Sync: j.spec.Sync, Mix: j.spec.Mix,
 		On: j.spec.On, Users: j.spec.Users, Serial: j.serial,
 		Round: j.round, Next: j.next, Ended: j.ended, Redo: j.redo, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs,
 		SinceUs:    j.sinceUs,
-		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType,
-		LeaseEndUs: j.leaseEndUs, Last: j.last, Promise: j.promise, Hints: j.spec.Hints, Guard: l.guardedSnapshot(j),
+		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.Queue, OnlyType: j.OnlyType,
+		LeaseEndUs: j.LeaseEndUs, Last: j.last, Promise: j.promise, Hints: j.spec.Hints, Guard: l.guardedSnapshot(j),
 	}
 	if j.prediction.Kind != estimate.Plain {
 		s.Prediction = &j.prediction
@@ -171,15 +171,15 @@ func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 		s.Syncing = append(s.Syncing, taskOnGPU{t.task, t.gpu, t.others})
 	}
 	for _, g := range j.gpus {
-		s.GPUs = append(s.GPUs, heldGPU{g, l.gpus[g].task, l.gpus[g].sinceUs})
+		s.GPUs = append(s.GPUs, heldGPU{g, l.gpus[g].Task, l.gpus[g].SinceUs})
 	}
 	return s
 }
 
 // OpenListScheduler makes a scheduler for a session on a cluster. Errors are
 // *hare.InvalidError.
-func OpenListScheduler(cluster *hare.Cluster, parameters []byte, rule func(parameters []byte) (Rule,
-	error)) (*ListScheduler, error) {
+func Open(cluster *hare.Cluster, parameters []byte, rule func(parameters []byte) (Rule,
+	error)) (*Scheduler, error) {
 	r, err := rule(parameters)
 	if err != nil {
 		return nil, err
@@ -190,14 +190,14 @@ func OpenListScheduler(cluster *hare.Cluster, parameters []byte, rule func(param
 	if len(bytes.TrimSpace(parameters)) > 0 {
 		r.parameters = slices.Clone(parameters)
 	}
-	return newOpened(cluster, r)
+	return NewOpened(cluster, r)
 }
 
 // RestoreListScheduler makes the scheduler of which a snapshot was taken; rule is
 // given the parameters of the session. A torn or altered snapshot is an error.
-func RestoreListScheduler(snapshot []byte, rule func(parameters []byte) (Rule, error)) (*ListScheduler, error) {
-	broken := func(why string) (*ListScheduler, error) {
-		return nil, invalid("/snapshot", "bad_snapshot",
+func Restore(snapshot []byte, rule func(parameters []byte) (Rule, error)) (*Scheduler, error) {
+	broken := func(why string) (*Scheduler, error) {
+		return nil, online.Invalid("/snapshot", "bad_snapshot",
 			"the snapshot %s: start from an older one and the log behind it",
 			why)
 	}
@@ -209,7 +209,7 @@ func RestoreListScheduler(snapshot []byte, rule func(parameters []byte) (Rule, e
 		return broken("does not have the checksum that it states: it is torn or was altered")
 	}
 	var s schedulerSnapshot
-	if err := decodeState(snapshot[len(snapshotForm):n], &s); err != nil {
+	if err := DecodeState(snapshot[len(snapshotForm):n], &s); err != nil {
 		return broken("cannot be read (" + err.Error() + ")")
 	}
 	r, err := rule(s.Parameters)
@@ -220,7 +220,7 @@ func RestoreListScheduler(snapshot []byte, rule func(parameters []byte) (Rule, e
 		return broken("is one of another policy")
 	}
 	r.parameters = s.Parameters
-	l := NewListScheduler(nil, r)
+	l := New(nil, r)
 	if !l.restore(&s) {
 		return broken("contradicts itself")
 	}
@@ -229,10 +229,10 @@ func RestoreListScheduler(snapshot []byte, rule func(parameters []byte) (Rule, e
 
 // decodeState decodes a snapshot or the state of a rule, in half of the time that encoding/json
 // takes.
-func decodeState(text []byte, state any) error { return jsonv2.Unmarshal(text, state) }
+func DecodeState(text []byte, state any) error { return jsonv2.Unmarshal(text, state) }
 
 // restore fills an empty scheduler; false says that the snapshot contradicts itself.
-func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
+func (l *Scheduler) restore(s *schedulerSnapshot) bool {
 	l.nowUs, l.serial = s.NowUs, s.Serial
 	for _, t := range s.Types {
 		if _, twice := l.typeOf[t]; twice {
@@ -262,7 +262,7 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 			return false
 		}
 		if g.Name == "" {
-			l.gpus = append(l.gpus, gpuState{task: -1, user: -1})
+			l.gpus = append(l.gpus, GPU{Task: -1, user: -1})
 			continue
 		}
 		l.addGPU(g.Name, g.Type)
@@ -275,7 +275,7 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 		}
 	}
 	for i := len(l.gpus) - 1; i >= 0; i-- {
-		if l.gpus[i].name == "" {
+		if l.gpus[i].Name == "" {
 			l.vacant = append(l.vacant, i)
 		}
 	}
@@ -285,7 +285,7 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 	if len(l.quotas) > 0 {
 		l.goByNodes()
 	}
-	if (l.belief == nil) != (s.Belief == nil) || l.belief != nil && !l.belief.restore(s.Belief) {
+	if (l.belief == nil) != (s.Belief == nil) || l.belief != nil && !l.belief.Restore(s.Belief) {
 		return false
 	}
 	for i := range s.Jobs {
@@ -300,7 +300,7 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 	return l.rule.Restore == nil || l.rule.Restore(l, s.State)
 }
 
-func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
+func (l *Scheduler) restoreJob(s *jobSnapshot) bool {
 	spec := &hare.Job{ID: s.ID, WeightMicro: s.WeightMicro, Tasks: s.Tasks, Sync: s.Sync, Mix: s.Mix, On: s.On,
 		Hints: s.Hints, Users: s.Users}
 	if x := s.Rules; x != nil {
@@ -326,7 +326,7 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		round: s.Round, next: s.Next, ended: s.Ended, redo: s.Redo, hold: s.Hold,
 		arrivedUs: s.ArrivedUs, startedUs: s.StartedUs, sinceUs: s.SinceUs, executedUs: s.ExecutedUs,
 		waitedUs: s.WaitedUs, totalUs: s.TotalUs,
-		queue: s.Queue, onlyType: s.OnlyType, leaseEndUs: s.LeaseEndUs, last: s.Last,
+		Queue: s.Queue, OnlyType: s.OnlyType, LeaseEndUs: s.LeaseEndUs, last: s.Last,
 		belief: l.belief, promise: s.Promise,
 	}
 	j.modes = l.modesOf(j)
@@ -353,19 +353,19 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		j.syncing = append(j.syncing, syncing{t.Task, t.GPU, t.Others})
 		tasks = append(tasks, t.Task)
 	}
-	if len(s.GPUs)%j.taskGPUs() != 0 {
+	if len(s.GPUs)%j.TaskGPUs() != 0 {
 		return false
 	}
 	l.arriveOnNodes(j)
 	l.arriveWithLevels(j)
 	for _, h := range s.GPUs {
-		if h.GPU < 0 || h.GPU >= len(l.gpus) || !l.gpus[h.GPU].inService || l.gpus[h.GPU].job != nil || h.Task < -1 {
+		if h.GPU < 0 || h.GPU >= len(l.gpus) || !l.gpus[h.GPU].InService || l.gpus[h.GPU].Job != nil || h.Task < -1 {
 			return false
 		}
 		x := &l.gpus[h.GPU]
-		at, _ := slices.BinarySearch(l.free[x.gpuType], h.GPU)
-		l.hold(j, x.gpuType, at)
-		x.task, x.sinceUs = h.Task, h.SinceUs
+		at, _ := slices.BinarySearch(l.free[x.Type], h.GPU)
+		l.hold(j, x.Type, at)
+		x.Task, x.SinceUs = h.Task, h.SinceUs
 		if h.Task >= 0 {
 			tasks = append(tasks, h.Task)
 		}
@@ -377,9 +377,9 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		return false
 	}
 	if l.nodes != nil && j.spec.GPUsPerTask > 1 {
-		for at := 0; at < len(j.gpus); at += j.taskGPUs() {
+		for at := 0; at < len(j.gpus); at += j.TaskGPUs() {
 			for _, g := range l.taskOn(j, j.gpus[at]) {
-				if l.nodes.Node(g) != l.nodes.Node(j.gpus[at]) || g != j.gpus[at] && l.gpus[g].task >= 0 {
+				if l.nodes.Node(g) != l.nodes.Node(j.gpus[at]) || g != j.gpus[at] && l.gpus[g].Task >= 0 {
 					return false
 				}
 			}

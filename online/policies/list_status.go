@@ -11,7 +11,7 @@ import (
 )
 
 // Status is online.Observable.Status.
-func (l *ListScheduler) Status() online.Status {
+func (l *Scheduler) Status() online.Status {
 	s := online.Status{Policy: l.rule.Name, NowUs: l.nowUs, Jobs: len(l.jobs), GPUs: []online.TypeStatus{}}
 	for q := range len(l.rule.ThresholdsUs) + 1 {
 		x := online.QueueStatus{Name: l.queueName(q)}
@@ -21,11 +21,11 @@ func (l *ListScheduler) Status() online.Status {
 		s.Queues = append(s.Queues, x)
 	}
 	for _, j := range l.jobs {
-		s.Queues[j.queue].Jobs++
+		s.Queues[j.Queue].Jobs++
 		if j.active == 0 {
-			s.Queues[j.queue].Waiting++
+			s.Queues[j.Queue].Waiting++
 		}
-		s.WaitingTasks = min(math.MaxInt64-j.ready(), s.WaitingTasks) + j.ready()
+		s.WaitingTasks = min(math.MaxInt64-j.Ready(), s.WaitingTasks) + j.Ready()
 		s.RunningTasks += j.active
 	}
 	for t, name := range l.types {
@@ -42,7 +42,7 @@ func (l *ListScheduler) Status() online.Status {
 	return s
 }
 
-func (l *ListScheduler) queueName(q int) string {
+func (l *Scheduler) queueName(q int) string {
 	switch {
 	case len(l.rule.ThresholdsUs) == 0:
 		return "all"
@@ -55,16 +55,16 @@ func (l *ListScheduler) queueName(q int) string {
 }
 
 // Explain is online.Observable.Explain.
-func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
+func (l *Scheduler) Explain(id string) (online.JobStatus, bool) {
 	j := l.jobOf[id]
 	if j == nil {
 		return online.JobStatus{}, false
 	}
 	s := online.JobStatus{
 		Job: id, Sync: j.spec.Sync.String(), State: "running", Round: j.round, Tasks: j.spec.Tasks,
-		TasksReady: j.ready(), TasksActive: j.active, TasksEnded: j.ended, ArrivedUs: j.arrivedUs,
+		TasksReady: j.Ready(), TasksActive: j.active, TasksEnded: j.ended, ArrivedUs: j.arrivedUs,
 		StartedUs: j.startedUs,
-		Queue:     l.queueName(j.queue), ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, GuardUs: -1,
+		Queue:     l.queueName(j.Queue), ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, GuardUs: -1,
 		Speeds: []online.SpeedEstimate{},
 	}
 	total := j.totalUs
@@ -81,22 +81,22 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 	s.AttainedUs, s.CountedUs = times(j.spec.Tasks, total), times(j.spec.Tasks, s.ExecutedUs)
 	priority := l.rule.Priority(l, j)
 	for _, o := range l.jobs {
-		if p := l.rule.Priority(l, o); o != j && o.ready() > 0 &&
+		if p := l.rule.Priority(l, o); o != j && o.Ready() > 0 &&
 			(p < priority || p == priority && o.serial < j.serial) &&
 			sharesType(o, j) {
 			s.JobsAhead++
 		}
 	}
 	for _, m := range j.modes {
-		if m.computeUs > 0 {
-			s.Speeds = append(s.Speeds, online.SpeedEstimate{Type: l.types[m.gpuType], ComputeUs: m.computeUs,
+		if m.ComputeUs > 0 {
+			s.Speeds = append(s.Speeds, online.SpeedEstimate{Type: l.types[m.Type], ComputeUs: m.ComputeUs,
 				Source: "given"})
 		}
 	}
-	hold, _ := l.holding(j)
+	hold, _ := l.Holding(j)
 	for _, m := range j.modes {
-		if n := l.most(j, m.gpuType); n >= j.spec.Tasks || hold == hare.Relaxed && n > 0 {
-			s.GPUType = l.types[m.gpuType]
+		if n := l.Most(j, m.Type); n >= j.spec.Tasks || hold == hare.Relaxed && n > 0 {
+			s.GPUType = l.types[m.Type]
 			break
 		}
 	}
@@ -105,15 +105,15 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 }
 
 func sharesType(a, b *JobState) bool {
-	return slices.ContainsFunc(a.modes, func(x mode) bool {
-		return slices.ContainsFunc(b.modes, func(y mode) bool { return x.gpuType == y.gpuType })
+	return slices.ContainsFunc(a.modes, func(x Mode) bool {
+		return slices.ContainsFunc(b.modes, func(y Mode) bool { return x.Type == y.Type })
 	})
 }
 
 // why says in one or two sentences why a job runs or waits, and what would change
 // that.
-func (l *ListScheduler) why(j *JobState, s *online.JobStatus) string {
-	all, _ := l.room(j)
+func (l *Scheduler) why(j *JobState, s *online.JobStatus) string {
+	all, _ := l.Room(j)
 	switch {
 	case s.TasksReady == 0 && j.hold == hare.Rigid:
 		return fmt.Sprintf("Its round %d runs on %s, which it keeps until the job ends.", j.round, count(len(j.gpus),
@@ -123,7 +123,7 @@ func (l *ListScheduler) why(j *JobState, s *online.JobStatus) string {
 			j.round, j.active, j.spec.Tasks)
 	case all == 0:
 		return "No GPU of a type that it has a profile for is in service. One that joins would let it start."
-	case !l.fitsWhenEmpty(j):
+	case !l.FitsWhenEmpty(j):
 		return fmt.Sprintf("It needs %d GPUs at once, and no type that it may use has that many in service. GPUs "+
 			"that join would let it start.", j.spec.Tasks)
 	}

@@ -40,10 +40,10 @@ func schedHomoInSessions() Rule {
 func (rp *replanned) rule(name string, hold hare.Sync) Rule {
 	return Rule{
 		Name: name, Hold: hold, LearnSizes: true,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return rankOf(j) },
+		Priority: func(_ *Scheduler, j *JobState) float64 { return rankOf(j) },
 		Prepare:  rp.prepare,
-		Left:     func(*ListScheduler, *JobState, bool) { rp.due = true },
-		Resized:  func(*ListScheduler) { rp.due = true },
+		Left:     func(*Scheduler, *JobState, bool) { rp.due = true },
+		Resized:  func(*Scheduler) { rp.due = true },
 		State:    rp.encode, Restore: rp.decode,
 	}
 }
@@ -58,15 +58,15 @@ const (
 )
 
 // prepare orders the jobs where something has changed.
-func (rp *replanned) prepare(l *ListScheduler) {
+func (rp *replanned) prepare(l *Scheduler) {
 	if !rp.due {
 		return
 	}
 	rp.due = false
-	jobs := slices.Clone(l.jobs)
+	jobs := slices.Clone(l.Active())
 	for _, j := range jobs {
-		j.Own = unplanned / 2 * (1 - float64(j.spec.WeightMicro)/(float64(j.spec.WeightMicro)+
-			float64(j.RoundsLeft())*float64(l.RoundUs(j))*float64(j.spec.Tasks)))
+		j.Own = unplanned / 2 * (1 - float64(j.Spec().WeightMicro)/(float64(j.Spec().WeightMicro)+
+			float64(j.RoundsLeft())*float64(l.RoundUs(j))*float64(j.Spec().Tasks)))
 	}
 	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(rankOf(a), rankOf(b)) })
 	if len(jobs) > maxReplanned {
@@ -76,10 +76,10 @@ func (rp *replanned) prepare(l *ListScheduler) {
 		j.Own = unplanned
 	}
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
-	for t, n := range l.inService {
+	for t, n := range l.InService() {
 		if n > 0 {
 			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: strconv.Itoa(t),
-				GPUs: []hare.TypeCount{{Type: l.types[t], Count: n}}})
+				GPUs: []hare.TypeCount{{Type: l.Types()[t], Count: n}}})
 		}
 	}
 	var placed []*JobState
@@ -113,16 +113,16 @@ func (rp *replanned) prepare(l *ListScheduler) {
 
 // relaxable is a job as a relaxation has it; false where no GPUs in service of known
 // speed are enough for a round.
-func relaxable(l *ListScheduler, j *JobState) (hare.Job, bool) {
-	_, mix := l.holding(j)
-	out := hare.Job{ID: strconv.Itoa(j.serial), WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks,
-		Sync: max(hare.Gang, j.spec.Sync), Rounds: j.RoundsLeft()}
+func relaxable(l *Scheduler, j *JobState) (hare.Job, bool) {
+	_, mix := l.Holding(j)
+	out := hare.Job{ID: strconv.Itoa(j.Number()), WeightMicro: j.Spec().WeightMicro, Tasks: j.Spec().Tasks,
+		Sync: max(hare.Gang, j.Spec().Sync), Rounds: j.RoundsLeft()}
 	out.Mix = mix && out.Sync == hare.Gang
 	all, widest := int64(0), int64(0)
-	for _, m := range j.modes {
-		if n := int64(l.inService[m.gpuType]); n > 0 && m.durationUs > 0 {
+	for _, m := range j.Modes() {
+		if n := int64(l.InService()[m.Type]); n > 0 && m.DurationUs > 0 {
 			all, widest = all+n, max(widest, n)
-			out.On = append(out.On, hare.Profile{Type: l.types[m.gpuType], ComputeUs: m.durationUs})
+			out.On = append(out.On, hare.Profile{Type: l.Types()[m.Type], ComputeUs: m.DurationUs})
 		}
 	}
 	return out, widest >= out.Tasks || out.Mix && all >= out.Tasks
@@ -135,21 +135,21 @@ type replannedSnapshot struct {
 	Keys []float64 `json:"keys"`
 }
 
-func (rp *replanned) encode(l *ListScheduler) any {
+func (rp *replanned) encode(l *Scheduler) any {
 	s := replannedSnapshot{Due: rp.due}
-	for _, j := range l.jobs {
+	for _, j := range l.Active() {
 		s.Keys = append(s.Keys, rankOf(j))
 	}
 	return s
 }
 
-func (rp *replanned) decode(l *ListScheduler, state json.RawMessage) bool {
+func (rp *replanned) decode(l *Scheduler, state json.RawMessage) bool {
 	var s replannedSnapshot
-	if decodeState(state, &s) != nil || len(s.Keys) != len(l.jobs) {
+	if DecodeState(state, &s) != nil || len(s.Keys) != len(l.Active()) {
 		return false
 	}
 	rp.due = s.Due
-	for i, j := range l.jobs {
+	for i, j := range l.Active() {
 		j.Own = s.Keys[i]
 	}
 	return true

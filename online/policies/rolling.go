@@ -51,7 +51,7 @@ type RollingConfig struct {
 // Rolling is the policy rolling. It is a ListScheduler whose plans its host may make
 // aside.
 type Rolling struct {
-	*ListScheduler
+	*Scheduler
 	rolling *rolling
 }
 
@@ -75,7 +75,7 @@ var (
 // and when the plan is too old, the policy decides as hgittins does.
 func NewRolling(cluster *hare.Cluster, cfg RollingConfig) *Rolling {
 	r := newRolling(cfg)
-	return &Rolling{NewListScheduler(cluster, r.rule()), r}
+	return &Rolling{New(cluster, r.rule()), r}
 }
 
 // Defaults of RollingConfig.
@@ -106,7 +106,7 @@ func newRolling(cfg RollingConfig) *rolling {
 	if cfg.Guard.Kappa == 0 {
 		cfg.Guard.Kappa = rollingKappa
 	}
-	r := &rolling{cfg: cfg, belief: &sizeBelief{}, setup: newSetupTime(cfg.SwitchUs)}
+	r := &rolling{cfg: cfg, belief: &SizeBelief{}, setup: NewSetupTime(cfg.SwitchUs)}
 	r.fallback = HGittinsConfig{}.ruleWith(r.belief, func(j *JobState) *gittinsIndexOfJob { return &planOf(j).index })
 	return r
 }
@@ -117,9 +117,9 @@ func (r *rolling) rule() Rule {
 		Priority: r.priority,
 		Prepare:  r.prepare, Assign: r.assign, Left: r.left,
 		Touched: r.index.touch,
-		Resized: func(l *ListScheduler) { r.changed(l) },
+		Resized: func(l *Scheduler) { r.changed(l) },
 		State:   r.encode, Restore: r.decode,
-		guard: r.cfg.Guard.rule(r.belief, false), setup: &r.setup, speeds: &r.speeds,
+		Guard: r.cfg.Guard.Rule(r.belief, false), Setup: &r.setup, Speeds: &r.speeds,
 	}
 	if r.cfg.Aside {
 		rule.Version = r.fallback.Version
@@ -131,7 +131,7 @@ func (r *rolling) rule() Rule {
 // claims.
 type rolling struct {
 	cfg      RollingConfig
-	belief   *sizeBelief
+	belief   *SizeBelief
 	fallback Rule // hgittins, with the same belief
 	// changes counts arrivals, ends of jobs, and GPUs that join or leave. A plan is due
 	// where the last one has not seen all of them.
@@ -146,15 +146,15 @@ type rolling struct {
 	fresh bool
 	index turnIndex
 
-	setup  setupTime
-	speeds learnedSpeeds
+	setup  SetupTime
+	speeds LearnedSpeeds
 
 	// Those below are of one call of assign.
-	l        *ListScheduler
+	l        *Scheduler
 	free     []int64 // GPUs of each type
 	reserved []gpuReservation
-	onNodes  nodeReservation
-	onQuotas map[int32]quotaReservation   // what is kept of quotas, by number
+	onNodes  NodeReservation
+	onQuotas map[int32]QuotaReservation   // what is kept of quotas, by number
 	noRoom   map[needOnNodes][]tasksUntil // of this assignment
 }
 
@@ -214,22 +214,22 @@ func nextRow(j *JobState) *planner.Row {
 
 // nextRound is the round that starts next.
 func nextRound(j *JobState) int64 {
-	if len(j.gpus) > 0 {
-		return j.round + 1
+	if len(j.GPUs()) > 0 {
+		return j.Round() + 1
 	}
-	return j.round
+	return j.Round()
 }
 
-func (r *rolling) left(l *ListScheduler, j *JobState, ended bool) {
+func (r *rolling) left(l *Scheduler, j *JobState, ended bool) {
 	r.changed(l)
-	r.belief.observe(j, ended)
+	r.belief.Observe(j, ended)
 }
 
 // changed takes note of a change that makes a plan due.
-func (r *rolling) changed(l *ListScheduler) {
+func (r *rolling) changed(l *Scheduler) {
 	r.changes++
 	if r.cfg.Aside {
-		r.unseen.add(r.changes, l.nowUs)
+		r.unseen.add(r.changes, l.NowUs())
 	}
 }
 
@@ -249,21 +249,21 @@ func (r *rolling) pace(askedUs int64) {
 }
 
 // prepare makes a plan where one is due and no host makes it, and follows it.
-func (r *rolling) prepare(l *ListScheduler) {
+func (r *rolling) prepare(l *Scheduler) {
 	r.fresh = false
 	if r.cfg.Aside {
-		r.belief.learn(l)
+		r.belief.Learn(l)
 		return
 	}
 	if !r.due() {
 		return
 	}
-	r.belief.learn(l)
+	r.belief.Learn(l)
 	q := r.question(l)
 	plan, err := q.make(context.Background())
 	if err != nil { // jobs run as far as they can without a plan
 		r.plan.number, r.plan.arrivals = q.number, q.arrivals
-		for _, j := range l.jobs {
+		for _, j := range l.Active() {
 			planOf(j).claim = nil
 		}
 		r.index.makeStale()
@@ -273,7 +273,7 @@ func (r *rolling) prepare(l *ListScheduler) {
 }
 
 // priority is that of the plan, or of hgittins where that decides.
-func (r *rolling) priority(l *ListScheduler, j *JobState) float64 {
+func (r *rolling) priority(l *Scheduler, j *JobState) float64 {
 	if r.fallsBack(l) {
 		return r.fallback.Priority(l, j)
 	}
@@ -284,21 +284,21 @@ func (r *rolling) priority(l *ListScheduler, j *JobState) float64 {
 }
 
 // fallsBack reports whether hgittins decides.
-func (r *rolling) fallsBack(l *ListScheduler) bool {
+func (r *rolling) fallsBack(l *Scheduler) bool {
 	return r.cfg.Aside && (r.plan.number == 0 || r.tooOld(l))
 }
 
 // tooOld reports whether a change that the plan has not seen is older than RollingConfig.MaxAgeUs.
-func (r *rolling) tooOld(l *ListScheduler) bool {
+func (r *rolling) tooOld(l *Scheduler) bool {
 	sinceUs, ok := r.unseen.firstUs()
-	return ok && l.nowUs-sinceUs > r.cfg.MaxAgeUs
+	return ok && l.NowUs()-sinceUs > r.cfg.MaxAgeUs
 }
 
 // waitsForPlan reports whether nothing starts because a plan is due. A plan that is due and may
 // not be made yet is not waited for: it would be asked for after a later event, and where nothing
 // starts there may be none.
-func (r *rolling) waitsForPlan(l *ListScheduler) bool {
-	return r.cfg.WaitForPlan && r.due() && r.paced(l.nowUs) && !r.tooOld(l)
+func (r *rolling) waitsForPlan(l *Scheduler) bool {
+	return r.cfg.WaitForPlan && r.due() && r.paced(l.NowUs()) && !r.tooOld(l)
 }
 
 // parseRolling reads {"migration_s": 60, "switch_s": 10, "moves": 20000, "aside": true,
@@ -313,18 +313,18 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 		MaxAgeS    json.Number `json:"max_age_s"`
 		PlanEveryS json.Number `json:"plan_every_s"`
 		Wait       bool        `json:"wait_for_plan"`
-		guardForm
+		GuardForm
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return nil, err
 	}
 	if form.Wait && !form.Aside {
-		return nil, invalid("/wait_for_plan", "contradiction",
+		return nil, online.Invalid("/wait_for_plan", "contradiction",
 			"rolling: wait_for_plan needs \"aside\": true, with which plans are made beside the session")
 	}
 	cfg.Aside, cfg.WaitForPlan = form.Aside, form.Wait
-	if form.guardForm != (guardForm{}) {
-		guard, err := form.guardForm.config("rolling")
+	if form.GuardForm != (GuardForm{}) {
+		guard, err := form.GuardForm.Config("rolling")
 		if err != nil {
 			return nil, err
 		}
@@ -347,7 +347,7 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	if form.SwitchS != "" {
 		us, err := hare.ParseMicros(form.SwitchS.String())
 		if err != nil || us < 0 || us > maxSwitchUs {
-			return nil, invalid("/switch_s", "out_of_range", "%.60s must be from 0 to %s, with at most six decimals",
+			return nil, online.Invalid("/switch_s", "out_of_range", "%.60s must be from 0 to %s, with at most six decimals",
 				form.SwitchS, hare.FormatMicros(maxSwitchUs))
 		}
 		if cfg.SwitchUs = us; us == 0 {
@@ -357,7 +357,7 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	if form.PlanEveryS != "" {
 		us, err := hare.ParseMicros(form.PlanEveryS.String())
 		if err != nil || us < 0 || us > maxPlanEveryUs {
-			return nil, invalid("/plan_every_s", "out_of_range",
+			return nil, online.Invalid("/plan_every_s", "out_of_range",
 				"%.60s must be from 0 to %s, with at most six decimals", form.PlanEveryS, hare.FormatMicros(maxPlanEveryUs))
 		}
 		if cfg.PlanEveryUs = us; us == 0 {
@@ -366,7 +366,7 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	}
 	if form.Moves != nil {
 		if *form.Moves < 0 || *form.Moves > 1e9 {
-			return nil, invalid("/moves", "out_of_range", "rolling: moves is %d: it must be from 0 to 1e9", *form.Moves)
+			return nil, online.Invalid("/moves", "out_of_range", "rolling: moves is %d: it must be from 0 to 1e9", *form.Moves)
 		}
 		if cfg.Work.Moves = *form.Moves; cfg.Work.Moves == 0 {
 			cfg.Work.Moves = -1
@@ -390,13 +390,13 @@ var rollingMaker = FromEvents{
 func rollingSession(cfg RollingConfig) Session {
 	return Session{
 		Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
-			return withRolling(cfg, func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
-				return OpenListScheduler(cluster, parameters, rule)
+			return withRolling(cfg, func(rule func([]byte) (Rule, error)) (*Scheduler, error) {
+				return Open(cluster, parameters, rule)
 			})
 		},
 		Restore: func(snapshot []byte) (online.Durable, error) {
-			return withRolling(cfg, func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
-				return RestoreListScheduler(snapshot, rule)
+			return withRolling(cfg, func(rule func([]byte) (Rule, error)) (*Scheduler, error) {
+				return Restore(snapshot, rule)
 			})
 		},
 		Check: func(parameters []byte) error {
@@ -407,7 +407,7 @@ func rollingSession(cfg RollingConfig) Session {
 }
 
 // withRolling makes a Rolling of the scheduler that made makes by the rule.
-func withRolling(cfg RollingConfig, made func(rule func(parameters []byte) (Rule, error)) (*ListScheduler, error)) (
+func withRolling(cfg RollingConfig, made func(rule func(parameters []byte) (Rule, error)) (*Scheduler, error)) (
 	online.Durable, error) {
 	var r *rolling
 	l, err := made(func(parameters []byte) (Rule, error) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -101,8 +102,8 @@ var rowTable = wire.NewTable("PlanRow", "PlanRow says where some rounds of a job
 	wire.NewField("gpus", wire.MapOf(wire.Schema{"type": "integer", "format": "int64", "minimum": 1}),
 		func(r *wire.Reader, v *rowDoc) error {
 			return r.Object(nil, func(name string) (bool, error) {
-				if len(v.gpus) == maxTypes {
-					return true, errors.Join(r.Skip(), r.Fault("too_many", "there are at most %d types", maxTypes))
+				if len(v.gpus) == MaxTypes {
+					return true, errors.Join(r.Skip(), r.Fault("too_many", "there are at most %d types", MaxTypes))
 				}
 				c := typeCount{gpuType: name}
 				err := r.Integer(&c.count, 1, hare.MaxTasks(hare.Gang))
@@ -168,8 +169,8 @@ func appendColumn(b []byte, column []int64) []byte {
 
 func readPrices(r *wire.Reader, v *planDoc) error {
 	return r.Object(nil, func(name string) (bool, error) {
-		if len(v.prices) == maxTypes {
-			return true, errors.Join(r.Skip(), r.Fault("too_many", "there are at most %d types", maxTypes))
+		if len(v.prices) == MaxTypes {
+			return true, errors.Join(r.Skip(), r.Fault("too_many", "there are at most %d types", MaxTypes))
 		}
 		p := typePrices{gpuType: name}
 		err := readColumn(r, &p.nanos)
@@ -216,5 +217,5 @@ func decodePlan(text []byte) (*planDoc, *hare.InvalidError) {
 	if faults, ok := errors.AsType[hare.InvalidErrors](err); ok && len(faults) > 0 {
 		return nil, faults[0]
 	}
-	return nil, invalid("", wire.CodeMalformed, "%v", err)
+	return nil, online.Invalid("", wire.CodeMalformed, "%v", err)
 }

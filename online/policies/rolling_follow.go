@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/saturating"
 	"github.com/hare-sched/hare/online/planner"
 )
 
@@ -20,8 +21,8 @@ type gpuReservation struct {
 }
 
 // assign starts the rounds whose turn it is, and then what fits beside.
-func (r *rolling) assign(l *ListScheduler) {
-	if !l.anyFree() || r.waitsForPlan(l) {
+func (r *rolling) assign(l *Scheduler) {
+	if !l.AnyFree() || r.waitsForPlan(l) {
 		return
 	}
 	if r.fallsBack(l) {
@@ -35,12 +36,12 @@ func (r *rolling) assign(l *ListScheduler) {
 }
 
 // begin prepares one call of assign.
-func (r *rolling) begin(l *ListScheduler) {
+func (r *rolling) begin(l *Scheduler) {
 	r.l = l
 	r.free, r.reserved, r.onNodes, r.onQuotas = r.free[:0], r.reserved[:0], nil, nil
 	clear(r.noRoom)
-	for t := range l.types {
-		r.free = append(r.free, int64(len(l.free[t])))
+	for t := range l.Types() {
+		r.free = append(r.free, int64(len(l.Free()[t])))
 		r.reserved = append(r.reserved, gpuReservation{})
 	}
 }
@@ -50,17 +51,17 @@ func (r *rolling) visit(j *JobState, row *planner.Row) {
 	switch {
 	case taskByTask(j):
 		r.startTasks(j)
-	case len(j.gpus) > 0 && j.spec.Sync == hare.Rigid:
-	case len(j.gpus) > 0:
+	case len(j.GPUs()) > 0 && j.Spec().Sync == hare.Rigid:
+	case len(j.GPUs()) > 0:
 		// A round that runs elsewhere than the plan says ends before the job's turn.
 		if !r.holds(j, row) {
-			r.reserve(j, row, r.l.roundEndUs(j))
+			r.reserve(j, row, r.l.RoundEndUs(j))
 		}
-	case j.ready() == 0:
+	case j.Ready() == 0:
 	case r.fits(j, row.Types):
 		r.start(j, row.Types)
 	default:
-		r.reserve(j, row, r.l.nowUs)
+		r.reserve(j, row, r.l.NowUs())
 	}
 }
 
@@ -73,17 +74,17 @@ const switchesAhead = 10
 
 // turnUs is when the turn of a job comes by its row, or earlier for a job that has ended a
 // round and can go on without a switch.
-func turnUs(l *ListScheduler, j *JobState, row *planner.Row) int64 {
+func turnUs(l *Scheduler, j *JobState, row *planner.Row) int64 {
 	us := l.SwitchUs()
-	if us == 0 || len(j.gpus) > 0 || j.round == 0 || taskByTask(j) {
+	if us == 0 || len(j.GPUs()) > 0 || j.Round() == 0 || taskByTask(j) {
 		return row.StartUs
 	}
 	for _, c := range row.Types {
-		if l.ownGPUs(j, c.Type) < c.Count {
+		if l.OwnGPUs(j, c.Type) < c.Count {
 			return row.StartUs
 		}
 	}
-	return row.StartUs - times(switchesAhead, us)
+	return row.StartUs - saturating.Mul(switchesAhead, us)
 }
 
 // holds reports whether a job runs on the GPUs that a row names.
@@ -98,8 +99,8 @@ func (r *rolling) holds(j *JobState, row *planner.Row) bool {
 
 // held is how many GPUs of a type a job holds.
 func (r *rolling) held(j *JobState, gpuType int) (n int64) {
-	for _, g := range j.gpus {
-		if r.l.gpus[g].gpuType == gpuType {
+	for _, g := range j.GPUs() {
+		if r.l.Slots()[g].Type == gpuType {
 			n++
 		}
 	}
@@ -109,7 +110,7 @@ func (r *rolling) held(j *JobState, gpuType int) (n int64) {
 // longestUs is the time of a round of a job on the slowest of some types.
 func longestUs(j *JobState, types []planner.TypeCount) (long int64) {
 	for _, c := range types {
-		long = max(long, j.durationUs(c.Type))
+		long = max(long, j.DurationUs(c.Type))
 	}
 	return long
 }
@@ -126,12 +127,12 @@ func (r *rolling) fits(j *JobState, types []planner.TypeCount) bool {
 		if r.free[c.Type] < c.Count || v.made && endUs > v.shadowUs && v.extra < c.Count {
 			return false
 		}
-		if r.l.nodes != nil && len(types) == 1 && !r.nodesHaveRoom(j, c, endUs) {
+		if r.l.Nodes() != nil && len(types) == 1 && !r.nodesHaveRoom(j, c, endUs) {
 			return false
 		}
 	}
-	if r.l.nodes != nil && len(types) > 1 {
-		return r.l.pickMixed(j, j.spec.Tasks, r.onNodes.avoid(endUs)) != nil
+	if r.l.Nodes() != nil && len(types) > 1 {
+		return r.l.PickMixed(j, j.Spec().Tasks, r.onNodes.Avoid(endUs)) != nil
 	}
 	return true
 }
@@ -140,31 +141,31 @@ func (r *rolling) fits(j *JobState, types []planner.TypeCount) bool {
 // or at the end of a rigid job.
 func (r *rolling) endUs(j *JobState, types []planner.TypeCount) int64 {
 	rounds := int64(1)
-	if j.spec.Sync == hare.Rigid {
-		rounds = r.belief.roundsLeft(j)
+	if j.Spec().Sync == hare.Rigid {
+		rounds = r.belief.RoundsLeft(j)
 	}
 	setupUs := int64(0)
 	for _, c := range types {
-		setupUs = max(setupUs, r.l.setupUs(j, c.Type, c.Count))
+		setupUs = max(setupUs, r.l.SetupUs(j, c.Type, c.Count))
 	}
-	return r.l.nowUs + setupUs + spanUs(rounds, longestUs(j, types))
+	return r.l.NowUs() + setupUs + SpanUs(rounds, longestUs(j, types))
 }
 
 // start starts a round of a job that fits.
 func (r *rolling) start(j *JobState, types []planner.TypeCount) {
 	l := r.l
-	l.openRound(j)
+	l.OpenRound(j)
 	endUs := r.endUs(j, types)
-	if l.nodes != nil {
+	if l.Nodes() != nil {
 		r.startOnNodes(j, types, endUs)
 		return
 	}
 	for _, c := range types {
-		m := slices.IndexFunc(j.modes, func(m mode) bool { return m.gpuType == c.Type })
+		m := slices.IndexFunc(j.Modes(), func(m Mode) bool { return m.Type == c.Type })
 		if v := &r.reserved[c.Type]; v.made && endUs > v.shadowUs {
 			v.extra -= c.Count
 		}
-		l.startOn(j, j.modes[m], c.Count)
+		l.StartOn(j, j.Modes()[m], c.Count)
 		r.free[c.Type] -= c.Count
 	}
 }
@@ -172,14 +173,14 @@ func (r *rolling) start(j *JobState, types []planner.TypeCount) {
 // taskByTask reports whether the rest of the round at hand starts task by task: a GPU of
 // the round was lost, or the round is wider than the cluster.
 func taskByTask(j *JobState) bool {
-	return j.hold == hare.Relaxed && j.RoundBegun()
+	return j.Hold() == hare.Relaxed && j.RoundBegun()
 }
 
 // startTasks starts tasks of a round that goes task by task, as many as fit.
 func (r *rolling) startTasks(j *JobState) {
-	for _, m := range j.modes {
-		one := []planner.TypeCount{{Type: m.gpuType, Count: j.spec.TaskGPUs()}}
-		for j.ready() > 0 && r.fits(j, one) {
+	for _, m := range j.Modes() {
+		one := []planner.TypeCount{{Type: m.Type, Count: j.Spec().TaskGPUs()}}
+		for j.Ready() > 0 && r.fits(j, one) {
 			r.start(j, one)
 		}
 	}
@@ -194,7 +195,7 @@ func (r *rolling) reserve(j *JobState, row *planner.Row, notBeforeUs int64) {
 		return
 	}
 	for _, c := range row.Types {
-		if v := &r.reserved[c.Type]; !v.made && r.l.nodes != nil {
+		if v := &r.reserved[c.Type]; !v.made && r.l.Nodes() != nil {
 			*v = r.reserveOnNodes(j, row, c, notBeforeUs)
 		} else if !v.made {
 			*v = r.reservation(j, row, c, notBeforeUs)
@@ -210,23 +211,23 @@ const slowestUnplanned = 4
 // ends, if the round also ends before the job's own turn. Jobs without a place in the
 // plan come last, by arrival.
 func (r *rolling) fill() {
-	if r.l.anyFree() {
+	if r.l.AnyFree() {
 		r.index.eachToFill(r, plannedTurns, plannedTurns)
 	}
-	if r.l.anyFree() {
+	if r.l.AnyFree() {
 		r.index.eachToFill(r, fillTurns, fillTasks)
 	}
 }
 
 func (r *rolling) fillWith(j *JobState) {
 	if planOf(j).claim == nil {
-		r.l.openRound(j)
+		r.l.OpenRound(j)
 	}
 	switch {
-	case j.ready() == 0:
-	case planOf(j).claim == nil && j.hold == hare.Relaxed:
+	case j.Ready() == 0:
+	case planOf(j).claim == nil && j.Hold() == hare.Relaxed:
 		r.startTasks(j)
-	case len(j.gpus) > 0 || j.spec.Sync == hare.Rigid && planOf(j).claim != nil:
+	case len(j.GPUs()) > 0 || j.Spec().Sync == hare.Rigid && planOf(j).claim != nil:
 	case !r.startElsewhere(j) && (planOf(j).claim == nil || r.noNodesFor(j)):
 		r.startMixed(j)
 	}
@@ -236,8 +237,8 @@ func (r *rolling) fillWith(j *JobState) {
 // row: plans go by sums of GPUs, and the tasks of a gang that mixes types may need distinct nodes.
 func (r *rolling) noNodesFor(j *JobState) bool {
 	row := nextRow(j)
-	return r.l.nodes != nil && row != nil && slices.ContainsFunc(row.Types, func(c planner.TypeCount) bool {
-		return r.l.most(j, c.Type) < c.Count/j.spec.TaskGPUs()
+	return r.l.Nodes() != nil && row != nil && slices.ContainsFunc(row.Types, func(c planner.TypeCount) bool {
+		return r.l.Most(j, c.Type) < c.Count/j.Spec().TaskGPUs()
 	})
 }
 
@@ -255,9 +256,9 @@ func (r *rolling) startElsewhere(j *JobState) bool {
 	} else {
 		slowest = slowestWithoutRow(r.l, j)
 	}
-	for _, m := range j.modes {
-		types := []planner.TypeCount{{Type: m.gpuType, Count: j.width()}}
-		if m.durationUs <= slowest && r.endUs(j, types) <= turnUs && r.fits(j, types) {
+	for _, m := range j.Modes() {
+		types := []planner.TypeCount{{Type: m.Type, Count: j.Width()}}
+		if m.DurationUs <= slowest && r.endUs(j, types) <= turnUs && r.fits(j, types) {
 			r.start(j, types)
 			return true
 		}
@@ -268,18 +269,18 @@ func (r *rolling) startElsewhere(j *JobState) bool {
 // startMixed starts a round on GPUs of several types, the fastest first, where the job
 // may mix types and they fit.
 func (r *rolling) startMixed(j *JobState) {
-	if _, mix := r.l.holding(j); !mix {
+	if _, mix := r.l.Holding(j); !mix {
 		return
 	}
-	if r.l.nodes != nil {
+	if r.l.Nodes() != nil {
 		r.startMixedOnNodes(j)
 		return
 	}
 	var types []planner.TypeCount
-	left := j.width()
-	for _, m := range j.modes {
-		if n := min(left, r.free[m.gpuType]); n > 0 {
-			types = append(types, planner.TypeCount{Type: m.gpuType, Count: n})
+	left := j.Width()
+	for _, m := range j.Modes() {
+		if n := min(left, r.free[m.Type]); n > 0 {
+			types = append(types, planner.TypeCount{Type: m.Type, Count: n})
 			left -= n
 		}
 	}

@@ -47,20 +47,20 @@ func (wa *watched) Step(nowUs int64, events []hare.Event) ([]hare.Decision, erro
 // plan draws the plan that is followed from now on: all rounds of each job on one type, in
 // any order.
 func (wa *watched) plan(nowUs int64) {
-	l := wa.ListScheduler
-	p := &madePlan{followedPlan: followedPlan{number: wa.rolling.changes, madeUs: nowUs, arrivals: int64(l.serial)}}
-	for _, j := range l.jobs {
-		var wide []mode
-		for _, m := range j.modes {
-			if int64(l.inService[m.gpuType]) >= j.spec.Tasks {
+	l := wa.Scheduler
+	p := &madePlan{followedPlan: followedPlan{number: wa.rolling.changes, madeUs: nowUs, arrivals: int64(l.Arrivals())}}
+	for _, j := range l.Active() {
+		var wide []Mode
+		for _, m := range j.Modes() {
+			if int64(l.InService()[m.Type]) >= j.Spec().Tasks {
 				wide = append(wide, m)
 			}
 		}
 		m := wide[wa.rng.IntN(len(wide))]
-		p.jobs = append(p.jobs, plannedJob{id: j.spec.ID, arrival: int64(j.serial),
+		p.jobs = append(p.jobs, plannedJob{id: j.Spec().ID, arrival: int64(j.Number()),
 			rows: []planner.Row{{Round: nextRound(j),
-				Rounds: max(1, j.rounds-nextRound(j)), StartUs: nowUs + wa.rng.Int64N(1000), PeriodUs: m.durationUs,
-				Types: []planner.TypeCount{{Type: m.gpuType, Count: j.spec.Tasks}}}}})
+				Rounds: max(1, j.rounds-nextRound(j)), StartUs: nowUs + wa.rng.Int64N(1000), PeriodUs: m.DurationUs,
+				Types: []planner.TypeCount{{Type: m.Type, Count: j.Spec().Tasks}}}}})
 	}
 	wa.rolling.follow(l, p)
 }
@@ -69,41 +69,41 @@ func (wa *watched) plan(nowUs int64) {
 // GPUs of the type will have them, if jobs that go before it keep theirs to the end, and
 // the others to the end of their rounds.
 func (wa *watched) promises() {
-	l := wa.ListScheduler
-	order := slices.DeleteFunc(slices.Clone(l.jobs), func(j *JobState) bool { return planOf(j).claim == nil })
+	l := wa.Scheduler
+	order := slices.DeleteFunc(slices.Clone(l.Active()), func(j *JobState) bool { return planOf(j).claim == nil })
 	slices.SortStableFunc(order, func(a, b *JobState) int {
 		return cmp.Compare(nextRow(a).StartUs, nextRow(b).StartUs)
 	})
 	taken := map[int]bool{}
 	for at, j := range order {
 		need := nextRow(j).Types[0]
-		if taken[need.Type] || len(j.gpus) > 0 && l.gpus[j.gpus[0]].gpuType == need.Type {
+		if taken[need.Type] || len(j.GPUs()) > 0 && l.Slots()[j.GPUs()[0]].Type == need.Type {
 			continue
 		}
 		taken[need.Type] = true
-		if len(j.gpus) > 0 || j.finished {
+		if len(j.GPUs()) > 0 || j.Finished() {
 			continue
 		}
 		var ends []int64
-		for range l.free[need.Type] {
-			ends = append(ends, l.nowUs)
+		for range l.Free()[need.Type] {
+			ends = append(ends, l.NowUs())
 		}
 		for i, o := range order {
-			if len(o.gpus) == 0 || l.gpus[o.gpus[0]].gpuType != need.Type {
+			if len(o.GPUs()) == 0 || l.Slots()[o.GPUs()[0]].Type != need.Type {
 				continue
 			}
-			endUs := l.roundEndUs(o)
+			endUs := l.RoundEndUs(o)
 			if i < at {
-				endUs += (o.rounds - o.round - 1) * o.durationUs(need.Type)
+				endUs += (o.rounds - o.Round() - 1) * o.DurationUs(need.Type)
 			}
-			for range o.gpus {
+			for range o.GPUs() {
 				ends = append(ends, endUs)
 			}
 		}
 		slices.Sort(ends)
 		byUs := ends[need.Count-1]
-		if old, ok := wa.promise[j.spec.ID]; !ok || byUs < old {
-			wa.promise[j.spec.ID] = byUs
+		if old, ok := wa.promise[j.Spec().ID]; !ok || byUs < old {
+			wa.promise[j.Spec().ID] = byUs
 		}
 	}
 }

@@ -16,12 +16,12 @@ type newcomer struct {
 	// density is the weight over the price of the GPU time that the job is expected to need
 	// on its cheapest type.
 	density float64
-	modes   []mode // those that are wide enough, the cheapest first
+	modes   []Mode // those that are wide enough, the cheapest first
 }
 
 // isNew reports whether a job came after the plan's question.
 func (r *rolling) isNew(j *JobState) bool {
-	return planOf(j).claim == nil && int64(j.serial) >= r.plan.arrivals
+	return planOf(j).claim == nil && int64(j.Number()) >= r.plan.arrivals
 }
 
 // priceCell is the cell of the prices at a time, and 0 where there are no prices.
@@ -55,20 +55,20 @@ func (fp *followedPlan) pricesAt(nowUs int64, types int) []float64 {
 
 // newcomer describes a job at prices; false where no type with a known speed is wide
 // enough. There are only products and quotients, so that all machines agree.
-func (r *rolling) newcomer(l *ListScheduler, j *JobState, prices []float64) (newcomer, bool) {
+func (r *rolling) newcomer(l *Scheduler, j *JobState, prices []float64) (newcomer, bool) {
 	n := newcomer{job: j}
-	cost := func(m mode) float64 { return float64(m.durationUs) * prices[m.gpuType] }
-	for _, m := range j.modes {
-		if m.durationUs > 0 && l.most(j, m.gpuType) >= j.spec.Tasks {
+	cost := func(m Mode) float64 { return float64(m.DurationUs) * prices[m.Type] }
+	for _, m := range j.Modes() {
+		if m.DurationUs > 0 && l.Most(j, m.Type) >= j.Spec().Tasks {
 			n.modes = append(n.modes, m)
 		}
 	}
 	if len(n.modes) == 0 {
 		return n, false
 	}
-	slices.SortStableFunc(n.modes, func(a, b mode) int { return cmp.Compare(cost(a), cost(b)) })
-	gpuTime := float64(r.belief.roundsLeft(j)) * float64(j.width()) * cost(n.modes[0])
-	n.density = float64(j.spec.WeightMicro) / gpuTime
+	slices.SortStableFunc(n.modes, func(a, b Mode) int { return cmp.Compare(cost(a), cost(b)) })
+	gpuTime := float64(r.belief.RoundsLeft(j)) * float64(j.Width()) * cost(n.modes[0])
+	n.density = float64(j.Spec().WeightMicro) / gpuTime
 	return n, true
 }
 
@@ -84,19 +84,19 @@ type turn struct {
 // placeNewcomers puts newcomers among the turns of the planned jobs: each before the
 // first planned job that waits and has less weight for its price, and after that job's
 // predecessors.
-func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
+func (r *rolling) placeNewcomers(l *Scheduler, turns []turn) []turn {
 	var all []newcomer
 	var prices []float64
-	for _, j := range l.jobs {
-		if !r.isNew(j) || j.ready() == 0 || len(j.gpus) > 0 {
+	for _, j := range l.Active() {
+		if !r.isNew(j) || j.Ready() == 0 || len(j.GPUs()) > 0 {
 			continue
 		}
-		l.openRound(j)
+		l.OpenRound(j)
 		if taskByTask(j) {
 			continue
 		}
 		if prices == nil {
-			prices = r.plan.pricesAt(l.nowUs, len(l.types))
+			prices = r.plan.pricesAt(l.NowUs(), len(l.Types()))
 		}
 		if n, ok := r.newcomer(l, j, prices); ok {
 			all = append(all, n)
@@ -107,7 +107,7 @@ func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
 	}
 	slices.SortStableFunc(all, func(a, b newcomer) int { return cmp.Compare(b.density, a.density) })
 	var out []turn
-	next, startUs := 0, l.nowUs
+	next, startUs := 0, l.NowUs()
 	stand := func(startUs int64) {
 		out = append(out, all[next].turn(startUs))
 		next++
@@ -115,7 +115,7 @@ func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
 	for _, t := range turns {
 		density := math.Inf(1)
 		goesOn := t.atUs < t.row.StartUs // and no newcomer is worth a switch before the next plan
-		if next < len(all) && t.job.ready() > 0 && len(t.job.gpus) == 0 && !goesOn {
+		if next < len(all) && t.job.Ready() > 0 && len(t.job.GPUs()) == 0 && !goesOn {
 			if n, ok := r.newcomer(l, t.job, prices); ok {
 				density = n.density
 			}
@@ -134,8 +134,8 @@ func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
 
 // turn is that of a newcomer that stands before a job whose row starts at startUs.
 func (n *newcomer) turn(startUs int64) turn {
-	row := &planner.Row{Round: n.job.round, Rounds: 1, StartUs: startUs,
-		Types: []planner.TypeCount{{Type: n.modes[0].gpuType, Count: n.job.width()}}}
+	row := &planner.Row{Round: n.job.Round(), Rounds: 1, StartUs: startUs,
+		Types: []planner.TypeCount{{Type: n.modes[0].Type, Count: n.job.Width()}}}
 	return turn{job: n.job, row: row, atUs: startUs, new: n}
 }
 
@@ -144,11 +144,11 @@ func (n *newcomer) turn(startUs int64) turn {
 func (r *rolling) startNewcomer(t *turn) {
 	slowest := slowestUnplanned * r.l.RoundUs(t.job)
 	for _, m := range t.new.modes {
-		types := []planner.TypeCount{{Type: m.gpuType, Count: t.job.width()}}
-		if m.durationUs <= slowest && r.fits(t.job, types) {
+		types := []planner.TypeCount{{Type: m.Type, Count: t.job.Width()}}
+		if m.DurationUs <= slowest && r.fits(t.job, types) {
 			r.start(t.job, types)
 			return
 		}
 	}
-	r.reserve(t.job, t.row, r.l.nowUs)
+	r.reserve(t.job, t.row, r.l.NowUs())
 }

@@ -17,22 +17,22 @@ import (
 // until endUs.
 func (r *rolling) startOnNodes(j *JobState, types []planner.TypeCount, endUs int64) {
 	l := r.l
-	avoid := r.onNodes.avoid(endUs)
+	avoid := r.onNodes.Avoid(endUs)
 	var gpus []int
 	if len(types) > 1 {
-		gpus = l.pickMixed(j, j.spec.Tasks, avoid)
+		gpus = l.PickMixed(j, j.Spec().Tasks, avoid)
 	} else {
-		gpus = l.pick(j, types[0].Type, types[0].Count/j.spec.TaskGPUs(), avoid)
+		gpus = l.Pick(j, types[0].Type, types[0].Count/j.Spec().TaskGPUs(), avoid)
 	}
 	for _, g := range gpus {
-		t := l.gpus[g].gpuType
+		t := l.Slots()[g].Type
 		r.free[t]--
-		if _, kept := r.onNodes[l.nodes.Node(g)]; !kept && r.reserved[t].made {
+		if _, kept := r.onNodes[l.Nodes().Node(g)]; !kept && r.reserved[t].made {
 			r.reserved[t].extra--
 		}
 	}
 	r.takeExtra(j, types, endUs)
-	l.startGPUs(j, gpus)
+	l.StartGPUs(j, gpus)
 }
 
 // needOnNodes are jobs whose tasks need the same of nodes with GPUs of a type.
@@ -47,13 +47,13 @@ type tasksUntil struct{ tasks, endUs int64 }
 // nodesHaveRoom reports whether nodes have room for the tasks of a job until endUs. During an assignment room only
 // becomes less, so that what had none has none: nodes are looked at once for jobs that need the same.
 func (r *rolling) nodesHaveRoom(j *JobState, c planner.TypeCount, endUs int64) bool {
-	need, n := needOnNodes{j.shape, c.Type}, c.Count/j.spec.TaskGPUs()
+	need, n := needOnNodes{j.Shape(), c.Type}, c.Count/j.Spec().TaskGPUs()
 	for _, f := range r.noRoom[need] {
 		if n >= f.tasks && endUs >= f.endUs {
 			return false
 		}
 	}
-	if r.l.nodes.Room(j.shape, c.Type, n, r.onNodes.avoid(endUs)) >= n {
+	if r.l.Nodes().Room(j.Shape(), c.Type, n, r.onNodes.Avoid(endUs)) >= n {
 		return true
 	}
 	if r.noRoom == nil {
@@ -67,12 +67,12 @@ func (r *rolling) nodesHaveRoom(j *JobState, c planner.TypeCount, endUs int64) b
 // startMixedOnNodes starts a round on GPUs of several types where they fit.
 func (r *rolling) startMixedOnNodes(j *JobState) {
 	var all, types []planner.TypeCount
-	for _, m := range j.modes {
-		all = append(all, planner.TypeCount{Type: m.gpuType, Count: j.width()})
+	for _, m := range j.Modes() {
+		all = append(all, planner.TypeCount{Type: m.Type, Count: j.Width()})
 	}
 	endUs := r.endUs(j, all)
-	for _, g := range r.l.pickMixed(j, j.spec.Tasks, r.onNodes.avoid(endUs)) {
-		t := r.l.gpus[g].gpuType
+	for _, g := range r.l.PickMixed(j, j.Spec().Tasks, r.onNodes.Avoid(endUs)) {
+		t := r.l.Slots()[g].Type
 		at := slices.IndexFunc(types, func(c planner.TypeCount) bool { return c.Type == t })
 		if at < 0 {
 			at = len(types)
@@ -81,7 +81,7 @@ func (r *rolling) startMixedOnNodes(j *JobState) {
 		types[at].Count++
 	}
 	if len(types) > 0 {
-		r.l.openRound(j)
+		r.l.OpenRound(j)
 		r.startOnNodes(j, types, endUs)
 	}
 }
@@ -96,39 +96,39 @@ func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCo
 	}
 	ends := map[heldOnType]int64{} // of jobs with several GPUs
 	endUs := func(o *JobState, g int) (end int64) {
-		key := heldOnType{o, l.gpus[g].gpuType}
-		if len(o.gpus) > 1 {
+		key := heldOnType{o, l.Slots()[g].Type}
+		if len(o.GPUs()) > 1 {
 			if end, known := ends[key]; known {
 				return end
 			}
 		}
 		if h, ok := r.heldOf(o, key.gpuType); ok {
-			if end = max(h.endUs, l.nowUs); h.startUs <= row.StartUs {
+			if end = max(h.endUs, l.NowUs()); h.startUs <= row.StartUs {
 				end += h.restUs
 			}
 		}
-		if len(o.gpus) > 1 {
+		if len(o.GPUs()) > 1 {
 			ends[key] = end
 		}
 		return end
 	}
 	use := func(g int) placement.Use {
-		u := l.use(g, endUs)
+		u := l.Use(g, endUs)
 		if o := l.ReservedFor(g); o != nil && o != j && u.AtUs == 0 {
-			u.AtUs = l.reservedEndUs(o)
+			u.AtUs = l.ReservedEndUs(o)
 		}
 		return u
 	}
-	at, gpus, ok := l.nodes.Earliest(j.shape, []int{c.Type}, c.Count/j.spec.TaskGPUs(), use)
+	at, gpus, ok := l.Nodes().Earliest(j.Shape(), []int{c.Type}, c.Count/j.Spec().TaskGPUs(), use)
 	if !ok {
 		return gpuReservation{made: true, shadowUs: math.MaxInt64, extra: math.MaxInt64, chunk: math.MaxInt64}
 	}
-	v := gpuReservation{made: true, shadowUs: max(at, notBeforeUs, l.nowUs)}
+	v := gpuReservation{made: true, shadowUs: max(at, notBeforeUs, l.NowUs())}
 	if r.onNodes == nil {
-		r.onNodes = nodeReservation{}
+		r.onNodes = NodeReservation{}
 	}
-	r.onNodes.keep(l, gpus, v.shadowUs)
-	v.extra, v.chunk = l.nodes.FreeGPUs(c.Type, func(node int32) bool { _, kept := r.onNodes[node]; return kept })
+	r.onNodes.Keep(l, gpus, v.shadowUs)
+	v.extra, v.chunk = l.Nodes().FreeGPUs(c.Type, func(node int32) bool { _, kept := r.onNodes[node]; return kept })
 	return v
 }
 
@@ -139,7 +139,7 @@ func (r *rolling) endOf(o *JobState, gpuType int, startUs int64) int64 {
 	if !ok {
 		return 0
 	}
-	end := max(h.endUs, r.l.nowUs)
+	end := max(h.endUs, r.l.NowUs())
 	if h.startUs <= startUs {
 		end += h.restUs
 	}
@@ -150,21 +150,21 @@ func (r *rolling) endOf(o *JobState, gpuType int, startUs int64) int64 {
 // for the job, as reserve keeps GPUs of a type.
 func (r *rolling) reserveQuotas(j *JobState, row *planner.Row, notBeforeUs int64) (held bool) {
 	l := r.l
-	if l.nodes == nil || !l.nodes.HasQuotas() || len(j.spec.Users) == 0 {
+	if l.Nodes() == nil || !l.Nodes().HasQuotas() || len(j.Spec().Users) == 0 {
 		return false
 	}
 	for _, c := range row.Types {
-		for _, q := range l.nodes.Lacking(j.shape, c.Type, c.Count/j.spec.TaskGPUs()) {
+		for _, q := range l.Nodes().Lacking(j.Shape(), c.Type, c.Count/j.Spec().TaskGPUs()) {
 			held = true
 			if _, kept := r.onQuotas[q]; kept {
 				continue
 			}
 			if r.onQuotas == nil {
-				r.onQuotas = map[int32]quotaReservation{}
+				r.onQuotas = map[int32]QuotaReservation{}
 			}
-			v := l.quotaReservation(q, j.width(), notBeforeUs,
-				func(o *JobState, g int) int64 { return r.endOf(o, l.gpus[g].gpuType, row.StartUs) })
-			v.forJob = j
+			v := l.ReserveQuota(q, j.Width(), notBeforeUs,
+				func(o *JobState, g int) int64 { return r.endOf(o, l.Slots()[g].Type, row.StartUs) })
+			v.ForJob = j
 			r.onQuotas[q] = v
 		}
 	}
@@ -179,9 +179,9 @@ func (r *rolling) quotasAllow(j *JobState, types []planner.TypeCount, endUs int6
 		return true
 	}
 	for _, c := range types {
-		for _, q := range l.nodes.Quotas(j.shape, c.Type) {
+		for _, q := range l.Nodes().Quotas(j.Shape(), c.Type) {
 			v, kept := r.onQuotas[q]
-			if kept && v.forJob != j && endUs > v.shadowUs && v.extra < c.Count {
+			if kept && v.ForJob != j && endUs > v.ShadowUs && v.Extra < c.Count {
 				return false
 			}
 		}
@@ -197,9 +197,9 @@ func (r *rolling) takeExtra(j *JobState, types []planner.TypeCount, endUs int64)
 		return
 	}
 	for _, c := range types {
-		for _, q := range l.nodes.Quotas(j.shape, c.Type) {
-			if v, kept := r.onQuotas[q]; kept && v.forJob != j && endUs > v.shadowUs {
-				v.extra -= c.Count
+		for _, q := range l.Nodes().Quotas(j.Shape(), c.Type) {
+			if v, kept := r.onQuotas[q]; kept && v.ForJob != j && endUs > v.ShadowUs {
+				v.Extra -= c.Count
 				r.onQuotas[q] = v
 			}
 		}
@@ -208,5 +208,5 @@ func (r *rolling) takeExtra(j *JobState, types []planner.TypeCount, endUs int64)
 
 // onWholeTasks reports whether a row takes whole tasks of a job on each type.
 func onWholeTasks(j *JobState, types []planner.TypeCount) bool {
-	return !slices.ContainsFunc(types, func(c planner.TypeCount) bool { return c.Count%j.spec.TaskGPUs() != 0 })
+	return !slices.ContainsFunc(types, func(c planner.TypeCount) bool { return c.Count%j.Spec().TaskGPUs() != 0 })
 }

@@ -45,8 +45,8 @@ type plannedJob struct {
 // Ask is online.Planned.Ask. It takes O(jobs + GPUs). A plan that is due before its time by
 // RollingConfig.PlanEveryUs is asked for after a later event.
 func (ro *Rolling) Ask() online.PlanQuestion {
-	if r := ro.rolling; r.cfg.Aside && r.due() && r.paced(ro.nowUs) {
-		return r.question(ro.ListScheduler)
+	if r := ro.rolling; r.cfg.Aside && r.due() && r.paced(ro.NowUs()) {
+		return r.question(ro.Scheduler)
 	}
 	return nil
 }
@@ -66,17 +66,17 @@ func (pq *planQuestion) Answer(ctx context.Context) ([]byte, error) {
 func (ro *Rolling) Take(plan []byte) error {
 	r := ro.rolling
 	if !r.cfg.Aside {
-		return invalid("", "not_allowed", "this policy makes its plans itself: open it with the parameter aside")
+		return online.Invalid("", "not_allowed", "this policy makes its plans itself: open it with the parameter aside")
 	}
 	doc, fault := decodePlan(plan)
 	if fault != nil {
 		return fault
 	}
-	p, fault := r.understand(ro.ListScheduler, doc)
+	p, fault := r.understand(ro.Scheduler, doc)
 	if fault != nil {
 		return fault
 	}
-	r.follow(ro.ListScheduler, p)
+	r.follow(ro.Scheduler, p)
 	r.pace(p.madeUs)
 	r.fresh = true
 	ro.Reschedule()
@@ -84,52 +84,52 @@ func (ro *Rolling) Take(plan []byte) error {
 }
 
 // question is what a plan is to be made of.
-func (r *rolling) question(l *ListScheduler) *planQuestion {
-	q := &planQuestion{number: r.changes, atUs: l.nowUs, arrivals: int64(l.serial), ask: planner.Question{
-		Types: slices.Clone(l.types), FreeUs: make([][]int64, len(l.types)), Seed: r.cfg.Seed, Work: r.cfg.Work,
-		Prices: r.plan.pricesFrom(l.nowUs), Quotas: l.quotas}}
-	for t := range l.types {
-		q.ask.FreeUs[t] = make([]int64, len(l.free[t]))
+func (r *rolling) question(l *Scheduler) *planQuestion {
+	q := &planQuestion{number: r.changes, atUs: l.NowUs(), arrivals: int64(l.Arrivals()), ask: planner.Question{
+		Types: slices.Clone(l.Types()), FreeUs: make([][]int64, len(l.Types())), Seed: r.cfg.Seed, Work: r.cfg.Work,
+		Prices: r.plan.pricesFrom(l.NowUs()), Quotas: l.Quotas()}}
+	for t := range l.Types() {
+		q.ask.FreeUs[t] = make([]int64, len(l.Free()[t]))
 	}
-	for _, j := range l.jobs {
-		left := r.belief.roundsLeft(j)
+	for _, j := range l.Active() {
+		left := r.belief.RoundsLeft(j)
 		readyUs := int64(0)
-		if len(j.gpus) > 0 {
-			readyUs = l.roundEndUs(j) - l.nowUs
+		if len(j.GPUs()) > 0 {
+			readyUs = l.RoundEndUs(j) - l.NowUs()
 			freeUs := readyUs
-			if j.spec.Sync == hare.Rigid {
-				freeUs += spanUs(left-1, l.heldUs(j, l.gpus[j.gpus[0]].gpuType))
+			if j.Spec().Sync == hare.Rigid {
+				freeUs += SpanUs(left-1, l.HeldUs(j, l.Slots()[j.GPUs()[0]].Type))
 			}
 			if len(q.ask.Quotas) > 0 {
 				q.ask.Held = heldUntil(l, q.ask.Held, j, freeUs)
 			} else {
-				for _, g := range j.gpus {
-					t := l.gpus[g].gpuType
+				for _, g := range j.GPUs() {
+					t := l.Slots()[g].Type
 					q.ask.FreeUs[t] = append(q.ask.FreeUs[t], freeUs)
 				}
 			}
-			if j.spec.Sync == hare.Rigid {
+			if j.Spec().Sync == hare.Rigid {
 				continue // there is nothing to decide
 			}
 			left = max(1, left-1)
 		}
 		if job, ok := r.job(l, j, left, readyUs); ok {
 			q.ask.Jobs = append(q.ask.Jobs, job)
-			q.jobs = append(q.jobs, askedJob{j.spec.ID, int64(j.serial), nextRound(j)})
+			q.jobs = append(q.jobs, askedJob{j.Spec().ID, int64(j.Number()), nextRound(j)})
 		}
 	}
 	return q
 }
 
 // heldUntil appends the GPUs that a job holds until a time, by type.
-func heldUntil(l *ListScheduler, to []planner.Held, j *JobState, untilUs int64) []planner.Held {
+func heldUntil(l *Scheduler, to []planner.Held, j *JobState, untilUs int64) []planner.Held {
 	from := len(to)
-	for _, g := range j.gpus {
-		t := l.gpus[g].gpuType
+	for _, g := range j.GPUs() {
+		t := l.Slots()[g].Type
 		at := slices.IndexFunc(to[from:], func(h planner.Held) bool { return h.Type == t })
 		if at < 0 {
 			at = len(to) - from
-			to = append(to, planner.Held{Users: j.spec.Users, Type: t, UntilUs: untilUs})
+			to = append(to, planner.Held{Users: j.Spec().Users, Type: t, UntilUs: untilUs})
 		}
 		to[from+at].Count++
 	}
@@ -137,28 +137,28 @@ func heldUntil(l *ListScheduler, to []planner.Held, j *JobState, untilUs int64) 
 }
 
 // job is a job of the question; false where no type has a known speed.
-func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (planner.Job, bool) {
-	_, mix := l.holding(j)
-	out := planner.Job{WeightMicro: l.agedInPlans(j), Tasks: j.width(), Sync: max(hare.Gang, j.spec.Sync),
-		Mix: mix && j.spec.Sync != hare.Rigid && j.spec.GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left, Users: j.spec.Users}
-	own := j.width()
+func (r *rolling) job(l *Scheduler, j *JobState, left, readyUs int64) (planner.Job, bool) {
+	_, mix := l.Holding(j)
+	out := planner.Job{WeightMicro: l.AgedInPlans(j), Tasks: j.Width(), Sync: max(hare.Gang, j.Spec().Sync),
+		Mix: mix && j.Spec().Sync != hare.Rigid && j.Spec().GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left, Users: j.Spec().Users}
+	own := j.Width()
 	if out.Mix {
 		own = 1
 	}
-	for _, m := range j.modes {
-		if m.durationUs == 0 || l.inService[m.gpuType] == 0 || l.nodes != nil && !out.Mix &&
-			l.most(j, m.gpuType) < j.spec.Tasks {
+	for _, m := range j.Modes() {
+		if m.DurationUs == 0 || l.InService()[m.Type] == 0 || l.Nodes() != nil && !out.Mix &&
+			l.Most(j, m.Type) < j.Spec().Tasks {
 			continue
 		}
-		d := m.durationUs
-		if len(j.last) > 0 && m.gpuType != l.gpus[j.last[0]].gpuType {
+		d := m.DurationUs
+		if len(j.LastGPUs()) > 0 && m.Type != l.Slots()[j.LastGPUs()[0]].Type {
 			d += r.migrationUs(j) / left
 		}
-		d += l.setupUs(j, m.gpuType, own) / left
-		out.On = append(out.On, planner.Mode{Type: m.gpuType, DurationUs: d})
+		d += l.SetupUs(j, m.Type, own) / left
+		out.On = append(out.On, planner.Mode{Type: m.Type, DurationUs: d})
 	}
 	if row := nextRow(j); row != nil {
-		out.BeforeUs = row.StartUs - l.nowUs
+		out.BeforeUs = row.StartUs - l.NowUs()
 		for _, row := range planOf(j).claim.rows[planOf(j).claim.at:] {
 			for _, c := range row.Types {
 				if !slices.Contains(out.Before, c.Type) {
@@ -167,7 +167,7 @@ func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (plann
 			}
 		}
 	}
-	if l.nodes != nil && !l.fitsTogether(j) {
+	if l.Nodes() != nil && !l.FitsTogether(j) {
 		return out, false // sums of GPUs do not show that no nodes have room
 	}
 	return out, len(out.On) > 0
@@ -176,7 +176,7 @@ func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (plann
 // migrationUs is what a plan charges a job for leaving its type.
 func (r *rolling) migrationUs(j *JobState) int64 {
 	if r.cfg.MigrationUs == 0 {
-		return max(defaultMigrationUs, j.fastestUs())
+		return max(defaultMigrationUs, j.FastestUs())
 	}
 	return max(0, r.cfg.MigrationUs)
 }
@@ -235,18 +235,18 @@ func (pq *planQuestion) make(ctx context.Context) (*madePlan, error) {
 
 // follow replaces the plan that is followed. A job that is not in the new plan loses its
 // rows.
-func (r *rolling) follow(l *ListScheduler, p *madePlan) {
+func (r *rolling) follow(l *Scheduler, p *madePlan) {
 	r.plan = p.followedPlan
 	r.index.makeStale()
 	if r.cfg.Aside {
 		r.unseen.see(p.number, r.changes)
 	}
-	for _, j := range l.jobs {
+	for _, j := range l.Active() {
 		planOf(j).claim = nil
 	}
 	for i := range p.jobs {
 		job := &p.jobs[i]
-		if j := l.Job(job.id); j != nil && int64(j.serial) == job.arrival && len(job.rows) > 0 {
+		if j := l.Job(job.id); j != nil && int64(j.Number()) == job.arrival && len(job.rows) > 0 {
 			planOf(j).claim = &claim{rows: job.rows}
 		}
 	}
@@ -254,22 +254,22 @@ func (r *rolling) follow(l *ListScheduler, p *madePlan) {
 
 // understand checks a plan against the state, and translates the names of types. It
 // changes nothing.
-func (r *rolling) understand(l *ListScheduler, doc *planDoc) (*madePlan, *hare.InvalidError) {
+func (r *rolling) understand(l *Scheduler, doc *planDoc) (*madePlan, *hare.InvalidError) {
 	switch {
 	case doc.number <= r.plan.number:
-		return nil, invalid("/number", "old_plan", "the plan has seen %d changes, and the last one had seen %d",
+		return nil, online.Invalid("/number", "old_plan", "the plan has seen %d changes, and the last one had seen %d",
 			doc.number, r.plan.number)
 	case doc.number > r.changes:
-		return nil, invalid("/number", "unknown_question", "the plan has seen %d changes, and there were only %d",
+		return nil, online.Invalid("/number", "unknown_question", "the plan has seen %d changes, and there were only %d",
 			doc.number, r.changes)
-	case doc.atUs > l.nowUs || doc.atUs < r.plan.madeUs:
-		return nil, invalid("/at_s", "unknown_question", "must lie between %s, the time of the last plan, and %s, "+
-			"the time of the last event", hare.FormatMicros(r.plan.madeUs), hare.FormatMicros(l.nowUs))
-	case doc.arrivals > int64(l.serial) || doc.arrivals < r.plan.arrivals:
-		return nil, invalid("/arrivals", "unknown_question", "must lie between %d, those of the last plan, and %d",
-			r.plan.arrivals, l.serial)
+	case doc.atUs > l.NowUs() || doc.atUs < r.plan.madeUs:
+		return nil, online.Invalid("/at_s", "unknown_question", "must lie between %s, the time of the last plan, and %s, "+
+			"the time of the last event", hare.FormatMicros(r.plan.madeUs), hare.FormatMicros(l.NowUs()))
+	case doc.arrivals > int64(l.Arrivals()) || doc.arrivals < r.plan.arrivals:
+		return nil, online.Invalid("/arrivals", "unknown_question", "must lie between %d, those of the last plan, and %d",
+			r.plan.arrivals, l.Arrivals())
 	case doc.bound.Cmp(doc.value) > 0:
-		return nil, invalid("/bound", "contradiction", "the bound %s is above the value %s", doc.bound, doc.value)
+		return nil, online.Invalid("/bound", "contradiction", "the bound %s is above the value %s", doc.bound, doc.value)
 	}
 	p := &madePlan{followedPlan: followedPlan{number: doc.number, madeUs: doc.atUs, arrivals: doc.arrivals,
 		value: doc.value, bound: doc.bound}}
@@ -279,7 +279,7 @@ func (r *rolling) understand(l *ListScheduler, doc *planDoc) (*madePlan, *hare.I
 	for _, named := range doc.prices {
 		t, ok := l.TypeIndex(named.gpuType)
 		if !ok {
-			return nil, invalid("/prices", "unknown_type", "there is no GPU of type %.60q", named.gpuType)
+			return nil, online.Invalid("/prices", "unknown_type", "there is no GPU of type %.60q", named.gpuType)
 		}
 		row := make([]float64, len(named.nanos))
 		for i, nanos := range named.nanos {
@@ -301,16 +301,16 @@ func (r *rolling) understand(l *ListScheduler, doc *planDoc) (*madePlan, *hare.I
 }
 
 // understand checks a job of a plan; nil is a job that is gone.
-func (pj *plannedJobDoc) understand(l *ListScheduler, doc *planDoc) (*plannedJob, *hare.InvalidError) {
+func (pj *plannedJobDoc) understand(l *Scheduler, doc *planDoc) (*plannedJob, *hare.InvalidError) {
 	if pj.arrival >= doc.arrivals {
-		return nil, invalid("/arrival", "contradiction", "the plan has seen %d arrivals, and this is number %d from 0",
+		return nil, online.Invalid("/arrival", "contradiction", "the plan has seen %d arrivals, and this is number %d from 0",
 			doc.arrivals, pj.arrival)
 	}
 	j := l.Job(pj.id)
-	if j == nil || int64(j.serial) != pj.arrival {
+	if j == nil || int64(j.Number()) != pj.arrival {
 		return nil, nil
 	}
-	mix := j.spec.Sync == hare.Relaxed || j.spec.Mix && j.spec.Sync != hare.Rigid
+	mix := j.Spec().Sync == hare.Relaxed || j.Spec().Mix && j.Spec().Sync != hare.Rigid
 	out := &plannedJob{id: pj.id, arrival: pj.arrival, rounds: pj.rounds}
 	sum := int64(0)
 	for i := range pj.rows {
@@ -321,14 +321,14 @@ func (pj *plannedJobDoc) understand(l *ListScheduler, doc *planDoc) (*plannedJob
 		case fault != nil:
 			fault.Pointer = at + fault.Pointer
 			return nil, fault
-		case i == 0 && row.round > j.round+1:
-			return nil, invalid(at+"/round", "contradiction", "round %d of job %.60q has not ended, and the plan begins "+
-				"with round %d", j.round, pj.id, row.round)
+		case i == 0 && row.round > j.Round()+1:
+			return nil, online.Invalid(at+"/round", "contradiction", "round %d of job %.60q has not ended, and the plan begins "+
+				"with round %d", j.Round(), pj.id, row.round)
 		case i > 0 && row.round != pj.rows[i-1].round+pj.rows[i-1].rounds:
-			return nil, invalid(at+"/round", "contradiction", "the row before has the rounds up to %d",
+			return nil, online.Invalid(at+"/round", "contradiction", "the row before has the rounds up to %d",
 				pj.rows[i-1].round+pj.rows[i-1].rounds-1)
 		case row.startUs < doc.atUs || i > 0 && row.startUs < pj.rows[i-1].startUs:
-			return nil, invalid(at+"/start_s", "contradiction", "is before the plan was asked for, or before the row "+
+			return nil, online.Invalid(at+"/start_s", "contradiction", "is before the plan was asked for, or before the row "+
 				"before it")
 		}
 		sum += row.rounds
@@ -336,36 +336,36 @@ func (pj *plannedJobDoc) understand(l *ListScheduler, doc *planDoc) (*plannedJob
 			PeriodUs: row.periodUs, Types: types})
 	}
 	if len(pj.rows) > 0 && sum != pj.rounds {
-		return nil, invalid("/rounds", "contradiction", "the rows have %d rounds, and %d are left", sum, pj.rounds)
+		return nil, online.Invalid("/rounds", "contradiction", "the rows have %d rounds, and %d are left", sum, pj.rounds)
 	}
 	return out, nil
 }
 
 // understand checks the GPUs of a row.
-func (rd *rowDoc) understand(l *ListScheduler, j *JobState, mix bool) ([]planner.TypeCount, *hare.InvalidError) {
+func (rd *rowDoc) understand(l *Scheduler, j *JobState, mix bool) ([]planner.TypeCount, *hare.InvalidError) {
 	var types []planner.TypeCount
 	width := int64(0)
 	for _, g := range rd.gpus {
 		t, ok := l.TypeIndex(g.gpuType)
 		if !ok {
-			return nil, invalid("/gpus", "unknown_type", "there is no GPU of type %.60q", g.gpuType)
+			return nil, online.Invalid("/gpus", "unknown_type", "there is no GPU of type %.60q", g.gpuType)
 		}
-		if !slices.ContainsFunc(j.modes, func(m mode) bool { return m.gpuType == t && m.durationUs > 0 }) {
-			return nil, invalid("/gpus", "contradiction", "job %.60q has no times on type %.60q", j.spec.ID, g.gpuType)
+		if !slices.ContainsFunc(j.Modes(), func(m Mode) bool { return m.Type == t && m.DurationUs > 0 }) {
+			return nil, online.Invalid("/gpus", "contradiction", "job %.60q has no times on type %.60q", j.Spec().ID, g.gpuType)
 		}
 		width += g.count
 		types = append(types, planner.TypeCount{Type: t, Count: g.count})
 	}
-	if width != j.width() {
-		return nil, invalid("/gpus", "contradiction", "are %d, and a round of job %.60q takes %d", width, j.spec.ID,
-			j.width())
+	if width != j.Width() {
+		return nil, online.Invalid("/gpus", "contradiction", "are %d, and a round of job %.60q takes %d", width, j.Spec().ID,
+			j.Width())
 	}
 	if !onWholeTasks(j, types) {
-		return nil, invalid("/gpus", "contradiction", "a task of job %.60q takes %d GPUs of one type", j.spec.ID,
-			j.spec.TaskGPUs())
+		return nil, online.Invalid("/gpus", "contradiction", "a task of job %.60q takes %d GPUs of one type", j.Spec().ID,
+			j.Spec().TaskGPUs())
 	}
 	if len(types) > 1 && !mix {
-		return nil, invalid("/gpus", "contradiction", "are of several types, which job %.60q may not mix", j.spec.ID)
+		return nil, online.Invalid("/gpus", "contradiction", "are of several types, which job %.60q may not mix", j.Spec().ID)
 	}
 	return types, nil
 }

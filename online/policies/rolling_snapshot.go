@@ -11,7 +11,7 @@ import (
 // rollingSnapshot is the state of rolling. Claims are those of the jobs in the order of
 // arrival.
 type rollingSnapshot struct {
-	Belief beliefSnapshot `json:"belief"`
+	Belief BeliefSnapshot `json:"belief"`
 	// Due is of versions that counted no changes.
 	Due         bool            `json:"due,omitempty"`
 	Changes     int64           `json:"changes"`
@@ -27,19 +27,19 @@ type rollingSnapshot struct {
 	Fresh       bool            `json:"fresh,omitempty"`
 	PacedUs     int64           `json:"paced_us,omitempty"`
 	Claims      [][]planner.Row `json:"claims"`
-	Setup       *setupSnapshot  `json:"setup,omitempty"`
-	Speeds      *speedsSnapshot `json:"speeds,omitempty"`
+	Setup       *SetupSnapshot  `json:"setup,omitempty"`
+	Speeds      *SpeedsSnapshot `json:"speeds,omitempty"`
 }
 
-func (r *rolling) encode(l *ListScheduler) any {
-	s := rollingSnapshot{Belief: r.belief.snapshot(), Changes: r.changes, Unseen: r.unseen, Number: r.plan.number,
+func (r *rolling) encode(l *Scheduler) any {
+	s := rollingSnapshot{Belief: r.belief.Snapshot(), Changes: r.changes, Unseen: r.unseen, Number: r.plan.number,
 		Arrivals: r.plan.arrivals, Value: r.plan.value.String(), Bound: r.plan.bound.String(), MadeUs: r.plan.madeUs,
-		PricedTypes: r.plan.pricedTypes, Fresh: r.fresh, Setup: l.setupSnapshot(),
-		Speeds: l.speedsSnapshot(), PacedUs: r.pacedUs}
+		PricedTypes: r.plan.pricedTypes, Fresh: r.fresh, Setup: l.SetupSnapshot(),
+		Speeds: l.SpeedsSnapshot(), PacedUs: r.pacedUs}
 	if r.plan.prices != nil {
 		s.GridUs, s.Prices = r.plan.prices.GridUs, r.plan.prices.Prices
 	}
-	for _, j := range l.jobs {
+	for _, j := range l.Active() {
 		var rows []planner.Row
 		if nextRow(j) != nil {
 			rows = planOf(j).claim.rows
@@ -49,19 +49,19 @@ func (r *rolling) encode(l *ListScheduler) any {
 	return s
 }
 
-func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
+func (r *rolling) decode(l *Scheduler, state json.RawMessage) bool {
 	var s rollingSnapshot
-	if decodeState(state, &s) != nil || !r.belief.restore(&s.Belief) || !l.restoreSetup(s.Setup) ||
-		!l.restoreSpeeds(s.Speeds) || s.PacedUs < 0 || s.PacedUs > 2*hare.MaxExact ||
-		len(s.Claims) != len(l.jobs) ||
-		s.MadeUs < 0 || s.MadeUs > l.nowUs {
+	if DecodeState(state, &s) != nil || !r.belief.Restore(&s.Belief) || !l.RestoreSetup(s.Setup) ||
+		!l.RestoreSpeeds(s.Speeds) || s.PacedUs < 0 || s.PacedUs > 2*hare.MaxExact ||
+		len(s.Claims) != len(l.Active()) ||
+		s.MadeUs < 0 || s.MadeUs > l.NowUs() {
 		return false
 	}
 	if s.Changes == 0 {
 		s.upgrade(l)
 	}
-	if s.Number < 0 || s.Number > s.Changes || s.Arrivals < 0 || s.Arrivals > int64(l.serial) ||
-		r.cfg.Aside && !s.Unseen.valid(s.Number, s.Changes, l.nowUs) || !r.cfg.Aside && len(s.Unseen) > 0 {
+	if s.Number < 0 || s.Number > s.Changes || s.Arrivals < 0 || s.Arrivals > int64(l.Arrivals()) ||
+		r.cfg.Aside && !s.Unseen.valid(s.Number, s.Changes, l.NowUs()) || !r.cfg.Aside && len(s.Unseen) > 0 {
 		return false
 	}
 	r.index.makeStale()
@@ -71,11 +71,11 @@ func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
 		return false
 	}
 	for i, rows := range s.Claims {
-		if !validRows(l.jobs[i], rows) {
+		if !validRows(l.Active()[i], rows) {
 			return false
 		}
 		if len(rows) > 0 {
-			planOf(l.jobs[i]).claim = &claim{rows: rows}
+			planOf(l.Active()[i]).claim = &claim{rows: rows}
 		}
 	}
 	if s.Fresh {
@@ -86,17 +86,17 @@ func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
 }
 
 // upgrade counts the changes of a snapshot whose version counted none.
-func (s *rollingSnapshot) upgrade(l *ListScheduler) {
+func (s *rollingSnapshot) upgrade(l *Scheduler) {
 	s.Value, s.Bound = "0", "0"
-	if l.serial > 0 || len(s.GridUs) > 0 {
-		s.Number, s.Changes, s.Arrivals = 1, 1, int64(l.serial)
+	if l.Arrivals() > 0 || len(s.GridUs) > 0 {
+		s.Number, s.Changes, s.Arrivals = 1, 1, int64(l.Arrivals())
 	}
 	if s.Due {
 		s.Changes++
 	}
 }
 
-func (s *rollingSnapshot) restorePrices(l *ListScheduler, to *followedPlan) bool {
+func (s *rollingSnapshot) restorePrices(l *Scheduler, to *followedPlan) bool {
 	var errs [2]error
 	to.value, errs[0] = hare.ParseAmount(s.Value)
 	to.bound, errs[1] = hare.ParseAmount(s.Bound)
@@ -112,7 +112,7 @@ func (s *rollingSnapshot) restorePrices(l *ListScheduler, to *followedPlan) bool
 		}
 	}
 	for _, t := range s.PricedTypes {
-		if t < 0 || t >= len(l.types) {
+		if t < 0 || t >= len(l.Types()) {
 			return false
 		}
 	}
@@ -140,11 +140,11 @@ func validRows(j *JobState, rows []planner.Row) bool {
 		width := int64(0)
 		for _, c := range row.Types {
 			width += c.Count
-			if c.Count < 1 || !slices.ContainsFunc(j.modes, func(m mode) bool { return m.gpuType == c.Type }) {
+			if c.Count < 1 || !slices.ContainsFunc(j.Modes(), func(m Mode) bool { return m.Type == c.Type }) {
 				return false
 			}
 		}
-		if width != j.width() || !onWholeTasks(j, row.Types) || row.Rounds < 1 || row.Round < 0 {
+		if width != j.Width() || !onWholeTasks(j, row.Types) || row.Rounds < 1 || row.Round < 0 {
 			return false
 		}
 	}

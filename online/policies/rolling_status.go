@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/planner"
 )
@@ -15,7 +16,7 @@ import (
 // Plan is online.Planned.Plan. It takes O(GPUs + jobs log jobs), and O(jobs) for each job
 // whose round mixes types.
 func (ro *Rolling) Plan() online.PlanStatus {
-	r, l := ro.rolling, ro.ListScheduler
+	r, l := ro.rolling, ro.Scheduler
 	s := online.PlanStatus{MadeUs: -1, Due: r.due(), Value: r.plan.value, Bound: r.plan.bound}
 	if r.plan.number > 0 {
 		s.MadeUs = r.plan.madeUs
@@ -42,7 +43,7 @@ func (ro *Rolling) Plan() online.PlanStatus {
 // Fallback is the policy that decides because there is no plan, or because the plan is too
 // old; "" where the plan is followed.
 func (ro *Rolling) Fallback() string {
-	if ro.rolling.fallsBack(ro.ListScheduler) {
+	if ro.rolling.fallsBack(ro.Scheduler) {
 		return ro.rolling.fallback.Name
 	}
 	return ""
@@ -51,7 +52,7 @@ func (ro *Rolling) Fallback() string {
 // lineUp are the jobs in the order of their turns, with what each wants next.
 type lineUp struct {
 	r    *rolling
-	l    *ListScheduler
+	l    *Scheduler
 	jobs []*JobState
 	want [][]planner.TypeCount // of each job
 	// stand are the places in jobs, by type, of those that hold GPUs of the type or wait for
@@ -59,20 +60,20 @@ type lineUp struct {
 	stand, hold [][]int
 }
 
-func (r *rolling) lineUp(l *ListScheduler) *lineUp {
-	li := &lineUp{r: r, l: l, jobs: r.inOrder(l), stand: make([][]int, len(l.types)), hold: make([][]int, len(l.types))}
-	prices := r.plan.pricesAt(l.nowUs, len(l.types))
+func (r *rolling) lineUp(l *Scheduler) *lineUp {
+	li := &lineUp{r: r, l: l, jobs: r.inOrder(l), stand: make([][]int, len(l.Types())), hold: make([][]int, len(l.Types()))}
+	prices := r.plan.pricesAt(l.NowUs(), len(l.Types()))
 	for at, j := range li.jobs {
 		want := r.wanted(l, j, prices)
 		li.want = append(li.want, want)
-		for _, g := range j.gpus {
-			t := l.gpus[g].gpuType
+		for _, g := range j.GPUs() {
+			t := l.Slots()[g].Type
 			if n := len(li.hold[t]); n == 0 || li.hold[t][n-1] != at {
 				li.hold[t], li.stand[t] = append(li.hold[t], at), append(li.stand[t], at)
 			}
 		}
 		for _, c := range want {
-			if n := len(li.stand[c.Type]); j.ready() > 0 && (n == 0 || li.stand[c.Type][n-1] != at) {
+			if n := len(li.stand[c.Type]); j.Ready() > 0 && (n == 0 || li.stand[c.Type][n-1] != at) {
 				li.stand[c.Type] = append(li.stand[c.Type], at)
 			}
 		}
@@ -82,8 +83,8 @@ func (r *rolling) lineUp(l *ListScheduler) *lineUp {
 
 // inOrder are the jobs that have not ended in the order of their turns; jobs without a
 // turn come last.
-func (r *rolling) inOrder(l *ListScheduler) []*JobState {
-	all := slices.Clone(l.jobs)
+func (r *rolling) inOrder(l *Scheduler) []*JobState {
+	all := slices.Clone(l.Active())
 	if r.fallsBack(l) {
 		slices.SortStableFunc(all, func(a, b *JobState) int {
 			return cmp.Compare(r.fallback.Priority(l, a), r.fallback.Priority(l, b))
@@ -114,16 +115,16 @@ func (r *rolling) inOrder(l *ListScheduler) []*JobState {
 }
 
 // plannedJob says what is expected of a job.
-func (r *rolling) plannedJob(l *ListScheduler, j *JobState) online.PlannedJob {
-	p := online.PlannedJob{Job: j.spec.ID, Running: j.active > 0, Rounds: r.belief.roundsLeft(j), StartUs: -1, EndUs: -1,
+func (r *rolling) plannedJob(l *Scheduler, j *JobState) online.PlannedJob {
+	p := online.PlannedJob{Job: j.Spec().ID, Running: j.Running() > 0, Rounds: r.belief.RoundsLeft(j), StartUs: -1, EndUs: -1,
 		EarliestEndUs: r.earliestEndUs(l, j)}
 	if p.Running {
-		p.StartUs = l.nowUs
-		for _, g := range j.gpus {
-			if x := &l.gpus[g]; x.task >= 0 {
-				p.StartUs = min(p.StartUs, x.sinceUs)
+		p.StartUs = l.NowUs()
+		for _, g := range j.GPUs() {
+			if x := &l.Slots()[g]; x.Task >= 0 {
+				p.StartUs = min(p.StartUs, x.SinceUs)
 			}
-			p.Types = addName(p.Types, l.types[l.gpus[g].gpuType])
+			p.Types = addName(p.Types, l.Types()[l.Slots()[g].Type])
 		}
 	}
 	if nextRow(j) == nil || r.fallsBack(l) {
@@ -131,22 +132,22 @@ func (r *rolling) plannedJob(l *ListScheduler, j *JobState) online.PlannedJob {
 	}
 	rows := planOf(j).claim.rows[planOf(j).claim.at:]
 	if !p.Running {
-		p.StartUs = max(rows[0].StartUs, l.nowUs)
+		p.StartUs = max(rows[0].StartUs, l.NowUs())
 	}
 	for i := range rows {
 		for _, c := range rows[i].Types {
-			p.Types = addName(p.Types, l.types[c.Type])
+			p.Types = addName(p.Types, l.Types()[c.Type])
 		}
 	}
 	last := &rows[len(rows)-1]
-	p.EndUs = min(last.StartUs+spanUs(last.Rounds-1, last.PeriodUs)+longestUs(j, last.Types), hare.MaxExact)
-	if p.EndUs < l.nowUs || last.Round+last.Rounds <= j.round { // the job has outlived its rows
-		from := l.nowUs
+	p.EndUs = min(last.StartUs+SpanUs(last.Rounds-1, last.PeriodUs)+longestUs(j, last.Types), hare.MaxExact)
+	if p.EndUs < l.NowUs() || last.Round+last.Rounds <= j.Round() { // the job has outlived its rows
+		from := l.NowUs()
 		left := p.Rounds
 		if p.Running {
-			from, left = l.roundEndUs(j), left-1
+			from, left = l.RoundEndUs(j), left-1
 		}
-		p.EndUs = min(from+spanUs(left, longestUs(j, last.Types)), hare.MaxExact)
+		p.EndUs = min(from+SpanUs(left, longestUs(j, last.Types)), hare.MaxExact)
 	}
 	p.EndUs = max(p.EndUs, p.EarliestEndUs)
 	return p
@@ -163,46 +164,46 @@ func addName(names []string, name string) []string {
 // is believed and rounds take the times of its profile: the round that runs has to end,
 // and each other one takes as long as on the fastest type of the profile. It is −1 where
 // the profile has types without times.
-func (r *rolling) earliestEndUs(l *ListScheduler, j *JobState) int64 {
-	if slices.ContainsFunc(j.spec.On, func(p hare.Profile) bool { return p.ComputeUs == 0 }) {
+func (r *rolling) earliestEndUs(l *Scheduler, j *JobState) int64 {
+	if slices.ContainsFunc(j.Spec().On, func(p hare.Profile) bool { return p.ComputeUs == 0 }) {
 		return -1
 	}
 	fastest := int64(math.MaxInt64)
-	for _, p := range j.spec.On {
+	for _, p := range j.Spec().On {
 		fastest = min(fastest, p.ComputeUs+p.SyncUs)
 	}
-	left := r.belief.roundsLeft(j)
-	atUs := l.nowUs
-	if j.active > 0 {
+	left := r.belief.RoundsLeft(j)
+	atUs := l.NowUs()
+	if j.Running() > 0 {
 		left--
-		for _, g := range j.gpus {
-			if x := &l.gpus[g]; x.task >= 0 {
-				atUs = max(atUs, x.sinceUs+j.durationUs(x.gpuType))
+		for _, g := range j.GPUs() {
+			if x := &l.Slots()[g]; x.Task >= 0 {
+				atUs = max(atUs, x.SinceUs+j.DurationUs(x.Type))
 			}
 		}
 	}
-	return min(atUs+spanUs(left, fastest), hare.MaxExact)
+	return min(atUs+SpanUs(left, fastest), hare.MaxExact)
 }
 
 // waitsFor says what the job at a place waits for.
 func (li *lineUp) waitsFor(at int) string {
 	r, l, j := li.r, li.l, li.jobs[at]
-	all, _ := l.room(j)
+	all, _ := l.Room(j)
 	switch {
-	case j.ready() == 0:
+	case j.Ready() == 0:
 		return "It waits for the end of its tasks, or for job_ended."
 	case all == 0:
 		return "It waits for a GPU of a type that it has a profile for: none is in service."
-	case !l.fitsWhenEmpty(j):
+	case !l.FitsWhenEmpty(j):
 		return fmt.Sprintf("It waits for GPUs that join: it needs %d at once, and no type that it may use has that many "+
-			"in service.", j.width())
+			"in service.", j.Width())
 	}
 	var parts []string
 	var before, holders []int
 	for _, c := range li.want[at] {
-		free := int64(len(l.free[c.Type]))
-		parts = append(parts, fmt.Sprintf("%s of type %s, of which %s free", count(int(c.Count), "GPU", "GPUs"),
-			l.types[c.Type], isOrAre(min(free, c.Count))))
+		free := int64(len(l.Free()[c.Type]))
+		parts = append(parts, fmt.Sprintf("%s of type %s, of which %s free", words.Count(c.Count, "GPU"),
+			l.Types()[c.Type], isOrAre(min(free, c.Count))))
 		n, _ := slices.BinarySearch(li.stand[c.Type], at)
 		before = union(before, li.stand[c.Type][:n])
 		if free < c.Count {
@@ -242,7 +243,7 @@ func (li *lineUp) names(places []int) string {
 	const most = 3
 	var quoted []string
 	for _, at := range places[:min(most, len(places))] {
-		quoted = append(quoted, fmt.Sprintf("%q", hare.Clip(li.jobs[at].spec.ID)))
+		quoted = append(quoted, fmt.Sprintf("%q", hare.Clip(li.jobs[at].Spec().ID)))
 	}
 	text := strings.Join(quoted, ", ")
 	if more := len(places) - most; more > 0 {
@@ -253,26 +254,26 @@ func (li *lineUp) names(places []int) string {
 
 // wanted are the GPUs that a job takes next: those of its row, or all of its fastest type
 // that is wide enough.
-func (r *rolling) wanted(l *ListScheduler, j *JobState, prices []float64) []planner.TypeCount {
+func (r *rolling) wanted(l *Scheduler, j *JobState, prices []float64) []planner.TypeCount {
 	if row := nextRow(j); row != nil && !r.fallsBack(l) {
 		return row.Types
 	}
-	modes := j.modes
+	modes := j.Modes()
 	if r.isNew(j) && !r.fallsBack(l) {
 		if n, ok := r.newcomer(l, j, prices); ok {
 			modes = n.modes
 		}
 	}
 	for _, m := range modes {
-		if l.most(j, m.gpuType) >= j.spec.Tasks {
-			return []planner.TypeCount{{Type: m.gpuType, Count: j.width()}}
+		if l.Most(j, m.Type) >= j.Spec().Tasks {
+			return []planner.TypeCount{{Type: m.Type, Count: j.Width()}}
 		}
 	}
 	var out []planner.TypeCount
-	left := j.width()
+	left := j.Width()
 	for _, m := range modes {
-		if n := min(left, int64(l.inService[m.gpuType])); n > 0 {
-			out = append(out, planner.TypeCount{Type: m.gpuType, Count: n})
+		if n := min(left, int64(l.InService()[m.Type])); n > 0 {
+			out = append(out, planner.TypeCount{Type: m.Type, Count: n})
 			left -= n
 		}
 	}

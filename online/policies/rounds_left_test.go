@@ -9,7 +9,7 @@ import (
 // What a job is believed to have left: by its user's estimate until jobs have ended, never
 // nothing, and more where it takes longer than was told.
 func TestRoundsLeft(t *testing.T) {
-	l := NewListScheduler(&hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
+	l := New(&hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
 		srtf(nil))
 	arrive := func(id string, estimateUs int64) *JobState {
 		t.Helper()
@@ -25,14 +25,14 @@ func TestRoundsLeft(t *testing.T) {
 	for _, x := range []struct {
 		j    *JobState
 		want int64
-	}{{short, 3}, {none, firstRounds}, {long, hare.MaxExact/3_000_000 + 1}} {
+	}{{short, 3}, {none, FirstRounds}, {long, hare.MaxExact/3_000_000 + 1}} {
 		if got := x.j.RoundsLeft(); got != x.want {
 			t.Errorf("%s: %d rounds are left, want %d", x.j.spec.ID, got, x.want)
 		}
 	}
 	// The job was told to have three rounds and has seven, and runs on to its end.
 	for round, want := range []int64{3, 2, 1, 3, 4, 5, 6} {
-		if got := short.RoundsLeft(); got != want || l.gpus[0].job != short {
+		if got := short.RoundsLeft(); got != want || l.gpus[0].Job != short {
 			t.Errorf("after %d rounds %d are left, want %d", round, got, want)
 		}
 		if _, err := l.Step(l.nowUs+3e6, []hare.Event{{Type: hare.EventTaskEnded, Job: "short", Round: int64(round),
@@ -43,7 +43,7 @@ func TestRoundsLeft(t *testing.T) {
 	if _, err := l.Step(l.nowUs, []hare.Event{{Type: hare.EventJobEnded, Job: "short"}}); err != nil {
 		t.Fatal(err)
 	}
-	if l.gpus[0].job == nil {
+	if l.gpus[0].Job == nil {
 		t.Error("nobody runs after the job has ended")
 	}
 }

@@ -30,7 +30,7 @@ func TestSamplingRing(t *testing.T) {
 		t.Errorf("%+v", s.ring)
 	}
 	j := &JobState{spec: &hare.Job{Tasks: 4}}
-	m := &mode{computeUs: 1e6, durationUs: 4e6}
+	m := &Mode{ComputeUs: 1e6, DurationUs: 4e6}
 	p := &market.Problem{Classes: []market.Class{{Workers: 6, PerNode: 1, InsideBps: s.ring.InsideBps,
 		BetweenBps: s.ring.BetweenBps}}, Jobs: []market.Job{{Weight: 1, Iterations: 1, Samples: 4, Rate: []float64{1},
 		Bytes: s.ring.bytes(j, m)}}}
@@ -46,7 +46,7 @@ func TestSamplingRing(t *testing.T) {
 	for name, none := range map[string]float64{
 		"a gang":             s.ring.bytes(&JobState{spec: &hare.Job{Tasks: 4, Sync: hare.Gang}}, m),
 		"a task":             s.ring.bytes(&JobState{spec: &hare.Job{Tasks: 1}}, m),
-		"no synchronisation": s.ring.bytes(j, &mode{computeUs: 1, durationUs: 1}),
+		"no synchronisation": s.ring.bytes(j, &Mode{ComputeUs: 1, DurationUs: 1}),
 		"no ring":            (*samplingRing)(nil).bytes(j, m),
 	} {
 		if none != 0 {

@@ -34,9 +34,9 @@ func NewSchedHomo(ctx context.Context, inst *hare.Instance) (online.Policy, erro
 	for i := range m.Jobs {
 		order[inst.Jobs[i].ID] = sums[i] / max(1, rounds[i])
 	}
-	return NewListScheduler(&inst.Cluster, Rule{
+	return New(&inst.Cluster, Rule{
 		Name: "sched_homo", Hold: hare.Rigid, TypesByName: true, Rounds: SizesOf(inst).Rounds,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return order[j.spec.ID] },
+		Priority: func(_ *Scheduler, j *JobState) float64 { return order[j.Spec().ID] },
 	}), nil
 }
 

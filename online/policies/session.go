@@ -50,10 +50,10 @@ func (info Info) KnowsInSession() Knowledge {
 func SessionOf(rule func(parameters []byte) (Rule, error)) Session {
 	return Session{
 		Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
-			return durable(OpenListScheduler(cluster, parameters, rule))
+			return durable(Open(cluster, parameters, rule))
 		},
 		Restore: func(snapshot []byte) (online.Durable, error) {
-			return durable(RestoreListScheduler(snapshot, rule))
+			return durable(Restore(snapshot, rule))
 		},
 		Check: func(parameters []byte) error {
 			_, err := rule(parameters)

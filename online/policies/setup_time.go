@@ -11,7 +11,7 @@ import (
 // a switch takes is the median loss of the last rounds that began with a switch, less that
 // of the last rounds that did not: what every round loses, such as the time of messages, is
 // no part of a switch.
-type setupTime struct {
+type SetupTime struct {
 	stated   bool
 	statedUs int64
 	// switched and stayed are what the last rounds of each kind lost.
@@ -22,12 +22,12 @@ type setupTime struct {
 }
 
 // newSetupTime is that of RollingConfig.SwitchUs.
-func newSetupTime(switchUs int64) setupTime {
-	return setupTime{stated: switchUs != 0, statedUs: max(0, switchUs)}
+func NewSetupTime(switchUs int64) SetupTime {
+	return SetupTime{stated: switchUs != 0, statedUs: max(0, switchUs)}
 }
 
 // us is how long a switch takes, 0 where nothing is known.
-func (st *setupTime) us() int64 {
+func (st *SetupTime) Us() int64 {
 	switch {
 	case st == nil:
 		return 0
@@ -41,7 +41,7 @@ func (st *setupTime) us() int64 {
 const leastSwitchUs = 10_000
 
 // learn takes note of what a round lost.
-func (st *setupTime) learn(lostUs int64, switched bool) {
+func (st *SetupTime) learn(lostUs int64, switched bool) {
 	if switched {
 		st.switched.add(lostUs)
 	} else {
@@ -58,25 +58,25 @@ func (st *setupTime) learn(lostUs int64, switched bool) {
 
 // observeSetup learns from the end of the last task of a round on GPU g, or on none where
 // the task has left its GPU. It takes O(width of the round).
-func (l *ListScheduler) observeSetup(j *JobState, g int, e *hare.Event) {
-	st := l.rule.setup
+func (l *Scheduler) observeSetup(j *JobState, g int, e *hare.Event) {
+	st := l.rule.Setup
 	if st == nil || st.stated || g < 0 || j.hold == hare.Relaxed || j.ended+1 < j.spec.Tasks || e.ComputeUs <= 0 {
 		return
 	}
-	lostUs := max(0, l.nowUs-l.gpus[g].sinceUs-e.ComputeUs-e.SyncUs)
-	st.learn(lostUs, l.beganWithSwitch(j))
+	lostUs := max(0, l.nowUs-l.gpus[g].SinceUs-e.ComputeUs-e.SyncUs)
+	st.learn(lostUs, l.BeganWithSwitch(j))
 }
 
 // beganWithSwitch reports whether a GPU had to switch to a job for the round that runs.
-func (l *ListScheduler) beganWithSwitch(j *JobState) bool {
+func (l *Scheduler) BeganWithSwitch(j *JobState) bool {
 	return slices.ContainsFunc(j.gpus, func(g int) bool { return l.gpus[g].switched })
 }
 
 // setupUs is how long a round of a job on some GPUs of a type waits for them to switch to
 // the job: not at all where as many have run no other job since the job's last round.
-func (l *ListScheduler) setupUs(j *JobState, gpuType int, count int64) int64 {
-	us := l.rule.setup.us()
-	if us == 0 || l.ownGPUs(j, gpuType) >= count {
+func (l *Scheduler) SetupUs(j *JobState, gpuType int, count int64) int64 {
+	us := l.rule.Setup.Us()
+	if us == 0 || l.OwnGPUs(j, gpuType) >= count {
 		return 0
 	}
 	return us
@@ -84,8 +84,8 @@ func (l *ListScheduler) setupUs(j *JobState, gpuType int, count int64) int64 {
 
 // loseGPU notes that another job begins on a GPU of the last round of a job, given by its
 // number.
-func (l *ListScheduler) loseGPU(user int) {
-	if l.rule.Touched == nil || l.rule.setup.us() == 0 {
+func (l *Scheduler) loseGPU(user int) {
+	if l.rule.Touched == nil || l.rule.Setup.Us() == 0 {
 		return
 	}
 	at, found := slices.BinarySearchFunc(l.jobs, user, func(o *JobState, serial int) int { return o.serial - serial })
@@ -96,13 +96,13 @@ func (l *ListScheduler) loseGPU(user int) {
 
 // ownGPUs is how many GPUs of a type the job runs on, or has run on in its last round and
 // no other job since.
-func (l *ListScheduler) ownGPUs(j *JobState, gpuType int) (n int64) {
+func (l *Scheduler) OwnGPUs(j *JobState, gpuType int) (n int64) {
 	gpus := j.gpus
 	if len(gpus) == 0 {
 		gpus = j.last
 	}
 	for _, g := range gpus {
-		if x := &l.gpus[g]; x.gpuType == gpuType && x.inService && x.user == j.serial {
+		if x := &l.gpus[g]; x.Type == gpuType && x.InService && x.user == j.serial {
 			n++
 		}
 	}
@@ -162,7 +162,7 @@ func (mw *medianWindow) restore(s *medianSnapshot) bool {
 // setupSnapshot is what a snapshot has of switches. Both lists are of GPUs by their index:
 // Users are the numbers of the jobs that used them last, or −1, and Switched are the GPUs
 // that had to switch for the round that runs.
-type setupSnapshot struct {
+type SetupSnapshot struct {
 	LearnedUs    int64          `json:"learned_us,omitempty"`
 	SwitchedLost medianSnapshot `json:"switched_lost"`
 	StayedLost   medianSnapshot `json:"stayed_lost"`
@@ -170,13 +170,13 @@ type setupSnapshot struct {
 	Switched     []int          `json:"switched,omitempty"`
 }
 
-func (l *ListScheduler) setupSnapshot() *setupSnapshot {
-	st := l.rule.setup
-	s := &setupSnapshot{LearnedUs: st.learnedUs, SwitchedLost: st.switched.snapshot(),
+func (l *Scheduler) SetupSnapshot() *SetupSnapshot {
+	st := l.rule.Setup
+	s := &SetupSnapshot{LearnedUs: st.learnedUs, SwitchedLost: st.switched.snapshot(),
 		StayedLost: st.stayed.snapshot(), Users: []int{}}
 	for g := range l.gpus {
 		s.Users = append(s.Users, l.gpus[g].user)
-		if x := &l.gpus[g]; x.switched && x.job != nil {
+		if x := &l.gpus[g]; x.switched && x.Job != nil {
 			s.Switched = append(s.Switched, g)
 		}
 	}
@@ -185,11 +185,11 @@ func (l *ListScheduler) setupSnapshot() *setupSnapshot {
 
 // restoreSetup takes the state of switches, nil where the version of the snapshot had none;
 // false says that the snapshot contradicts itself.
-func (l *ListScheduler) restoreSetup(s *setupSnapshot) bool {
+func (l *Scheduler) RestoreSetup(s *SetupSnapshot) bool {
 	if s == nil {
 		return true
 	}
-	st := l.rule.setup
+	st := l.rule.Setup
 	if st.learnedUs = s.LearnedUs; s.LearnedUs < 0 || s.LearnedUs > hare.MaxExact {
 		return false
 	}

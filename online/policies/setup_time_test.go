@@ -70,7 +70,7 @@ func TestSwitchesAreLearned(t *testing.T) {
 				}
 				switches[told] += out.Switches
 				values[told] += out.Value.Float()
-				if us := p.rule.setup.us(); told == learns && us != switchUs || told == ignores && us != 0 {
+				if us := p.rule.Setup.Us(); told == learns && us != switchUs || told == ignores && us != 0 {
 					t.Errorf("switches of %d µs: %d µs are learned", switchUs, us)
 				}
 			}
@@ -91,13 +91,13 @@ func TestSwitchesAreLearned(t *testing.T) {
 
 // What every round loses is no part of a switch.
 func TestLatenciesAreNotSwitches(t *testing.T) {
-	st := &setupTime{}
+	st := &SetupTime{}
 	for range 5 {
 		st.learn(7e6, true)
 		st.learn(3e6, false)
 	}
-	if st.us() != 4e6 {
-		t.Errorf("a switch takes %d µs", st.us())
+	if st.Us() != 4e6 {
+		t.Errorf("a switch takes %d µs", st.Us())
 	}
 }
 
@@ -119,15 +119,15 @@ func twoJobs(t *testing.T) *Rolling {
 // A plan charges a waiting job its switch, spread over its rounds, and a running job none.
 func TestPlansChargeSwitches(t *testing.T) {
 	p := twoJobs(t)
-	q := p.rolling.question(p.ListScheduler)
-	for i, extraUs := range []int64{0, 1e6 / firstRounds} {
+	q := p.rolling.question(p.Scheduler)
+	for i, extraUs := range []int64{0, 1e6 / FirstRounds} {
 		if job := &q.ask.Jobs[i]; job.On[0].DurationUs != 2e6+extraUs {
 			t.Errorf("job %s takes %d µs a round in the plan, want %d more than 2 s", q.jobs[i].id, job.On[0].DurationUs,
 				extraUs)
 		}
 	}
-	a, b := p.jobs[0], p.jobs[1]
-	p.rolling.l = p.ListScheduler
+	a, b := p.Active()[0], p.Active()[1]
+	p.rolling.l = p.Scheduler
 	row := []planner.TypeCount{{Type: 0, Count: 1}}
 	if endA, endB := p.rolling.endUs(a, row), p.rolling.endUs(b, row); endA != 2e6 || endB != 3e6 {
 		t.Errorf("rounds that start now end at %d and %d µs", endA, endB)
@@ -142,12 +142,12 @@ func TestGainBelowASwitchTakesNoGPUs(t *testing.T) {
 		next    string
 	}{{0, "a"}, {9_900_000, "a"}, {10_100_000, "b"}} {
 		p := twoJobs(t)
-		l, r := p.ListScheduler, p.rolling
-		plan := &madePlan{followedPlan: followedPlan{number: r.changes, arrivals: int64(l.serial)}}
+		l, r := p.Scheduler, p.rolling
+		plan := &madePlan{followedPlan: followedPlan{number: r.changes, arrivals: int64(l.Arrivals())}}
 		for i, startUs := range []int64{c.aheadUs, 0} {
 			row := planner.Row{Round: int64(1 - i), Rounds: 8, StartUs: startUs, PeriodUs: 2e6,
 				Types: []planner.TypeCount{{Type: 0, Count: 1}}}
-			plan.jobs = append(plan.jobs, plannedJob{id: l.jobs[i].spec.ID, arrival: int64(i), rounds: 8,
+			plan.jobs = append(plan.jobs, plannedJob{id: l.Active()[i].Spec().ID, arrival: int64(i), rounds: 8,
 				rows: []planner.Row{row}})
 		}
 		r.follow(l, plan)
@@ -155,7 +155,7 @@ func TestGainBelowASwitchTakesNoGPUs(t *testing.T) {
 		if err != nil || len(out) != 1 || out[0].Job != c.next {
 			t.Errorf("%d µs ahead: %v, %v; want a start of %s", c.aheadUs, out, err, c.next)
 		}
-		if startsUs := l.roundEndUs(l.Job(c.next)) - 4e6; startsUs != map[string]int64{"a": 0, "b": 1e6}[c.next] {
+		if startsUs := l.RoundEndUs(l.Job(c.next)) - 4e6; startsUs != map[string]int64{"a": 0, "b": 1e6}[c.next] {
 			t.Errorf("the round of %s is expected to begin %d µs after its start", c.next, startsUs)
 		}
 	}
@@ -163,14 +163,14 @@ func TestGainBelowASwitchTakesNoGPUs(t *testing.T) {
 
 // A snapshot that contradicts itself is refused.
 func TestRestoreSetup(t *testing.T) {
-	for _, s := range []setupSnapshot{{Users: nil}, {Users: []int{2}}, {Users: []int{-2}},
+	for _, s := range []SetupSnapshot{{Users: nil}, {Users: []int{2}}, {Users: []int{-2}},
 		{Users: []int{0}, Switched: []int{1}}, {Users: []int{0}, Switched: []int{-1}},
 		{Users: []int{0}, SwitchedLost: medianSnapshot{Oldest: -1}}} {
-		if twoJobs(t).restoreSetup(&s) {
+		if twoJobs(t).RestoreSetup(&s) {
 			t.Errorf("%+v is restored", s)
 		}
 	}
-	if s := (setupSnapshot{Users: []int{1}, Switched: []int{0}}); !twoJobs(t).restoreSetup(&s) {
+	if s := (SetupSnapshot{Users: []int{1}, Switched: []int{0}}); !twoJobs(t).RestoreSetup(&s) {
 		t.Error("a good snapshot is refused")
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // maxObservations is how many of the last jobs that ended a sizeBelief remembers.
-const maxObservations = 2048
+const MaxObservations = 2048
 
 // observation is a job that ended: its rounds and the time of a round on its fastest
 // type.
@@ -21,7 +21,7 @@ type observation struct {
 // sizeBelief learns from jobs that ended how long the others will take. Sizes are counted
 // in rounds where that explains the jobs that ended better than microseconds do: where
 // jobs with longer rounds do not have fewer of them.
-type sizeBelief struct {
+type SizeBelief struct {
 	ended    []observation
 	next     int // the place of the oldest observation once there are maxObservations
 	sums     logSums
@@ -38,13 +38,13 @@ type sizeBelief struct {
 }
 
 // add remembers a job that ended.
-func (sb *sizeBelief) add(o observation) {
-	if len(sb.ended) < maxObservations {
+func (sb *SizeBelief) add(o observation) {
+	if len(sb.ended) < MaxObservations {
 		sb.ended = append(sb.ended, o)
 	} else {
 		sb.sums.add(sb.ended[sb.next], -1)
 		sb.ended[sb.next] = o
-		sb.next = (sb.next + 1) % maxObservations
+		sb.next = (sb.next + 1) % MaxObservations
 	}
 	sb.sums.add(o, 1)
 }
@@ -75,27 +75,27 @@ func (ls *logSums) roundsExplain() bool {
 
 // plainUs is about what a job takes on its fastest type by the jobs that ended, without
 // the job's hints: a geometric mean.
-func (sb *sizeBelief) plainUs(j *JobState) int64 {
+func (sb *SizeBelief) plainUs(j *JobState) int64 {
 	switch s := &sb.sums; {
 	case s.n == 0:
-		return spanUs(firstRounds, j.fastestUs())
+		return SpanUs(FirstRounds, j.FastestUs())
 	case sb.byRounds:
-		return spanUs(estimate.Exp2(s.y/s.n), j.fastestUs())
+		return SpanUs(estimate.Exp2(s.y/s.n), j.FastestUs())
 	default:
 		return min(estimate.Exp2((s.x+s.y)/s.n), hare.MaxExact)
 	}
 }
 
 // unit is what a round of a job counts.
-func (sb *sizeBelief) unit(j *JobState) int64 {
+func (sb *SizeBelief) unit(j *JobState) int64 {
 	if sb.byRounds {
 		return 1
 	}
-	return max(1, j.fastestUs())
+	return max(1, j.FastestUs())
 }
 
 // attained is what a job has had, in units, or hare.MaxExact where that is more.
-func (sb *sizeBelief) attained(j *JobState) int64 { return spanUs(j.round, sb.unit(j)) }
+func (sb *SizeBelief) attained(j *JobState) int64 { return SpanUs(j.round, sb.unit(j)) }
 
 // learnEvery is the share of the jobs that are there, as 1 / learnEvery, that must have
 // gone before the curve is made again, which takes O(jobs log jobs).
@@ -103,7 +103,7 @@ const learnEvery = 256
 
 // learn makes the curves again where a job has gone since, and one for each learnEvery jobs,
 // and predicts the jobs that have hints. Their predictions stay the same until then.
-func (sb *sizeBelief) learn(l *ListScheduler) {
+func (sb *SizeBelief) Learn(l *Scheduler) {
 	if sb.learned || sb.gone*learnEvery < len(l.jobs) && sb.curve.Known() {
 		for i := len(l.jobs) - 1; i >= 0 && l.jobs[i].serial > sb.seen; i-- {
 			sb.predict(l.jobs[i])
@@ -117,7 +117,7 @@ func (sb *sizeBelief) learn(l *ListScheduler) {
 		if sb.byRounds {
 			ended = append(ended, o.Rounds)
 		} else {
-			ended = append(ended, spanUs(o.Rounds, max(1, o.RoundUs)))
+			ended = append(ended, SpanUs(o.Rounds, max(1, o.RoundUs)))
 		}
 	}
 	for _, j := range l.jobs {
@@ -128,8 +128,8 @@ func (sb *sizeBelief) learn(l *ListScheduler) {
 	sb.curve = *estimate.NewSurvival(ended, running)
 	var hinted []estimate.Running
 	for _, j := range l.jobs {
-		if j.subject != nil && j.round > 0 && j.fastestUs() > 0 {
-			hinted = append(hinted, estimate.Running{Subject: j.subject, AttainedUs: spanUs(j.round, j.fastestUs()),
+		if j.subject != nil && j.round > 0 && j.FastestUs() > 0 {
+			hinted = append(hinted, estimate.Running{Subject: j.subject, AttainedUs: SpanUs(j.round, j.FastestUs()),
 				PlainUs: sb.plainUs(j)})
 		}
 	}
@@ -143,40 +143,40 @@ func (sb *sizeBelief) learn(l *ListScheduler) {
 }
 
 // predict notes what a job's hints say by the last curves.
-func (sb *sizeBelief) predict(j *JobState) {
+func (sb *SizeBelief) predict(j *JobState) {
 	j.prediction = estimate.Prediction{}
-	if j.subject != nil && j.fastestUs() > 0 {
+	if j.subject != nil && j.FastestUs() > 0 {
 		j.prediction = sb.hints.Predict(j.subject, sb.plainUs(j))
 	}
 }
 
 // firstRounds is how many rounds a job is believed to have before any job has ended.
-const firstRounds = 8
+const FirstRounds = 8
 
 // roundsLeft is how many rounds a job is expected to have left, at least 1. The job's own
 // size is used where the policy knows it.
-func (sb *sizeBelief) roundsLeft(j *JobState) int64 {
+func (sb *SizeBelief) RoundsLeft(j *JobState) int64 {
 	if j.rounds > 0 {
 		return max(1, j.rounds-j.round)
 	}
 	if !sb.curve.Known() {
-		return max(firstRounds, j.round)
+		return max(FirstRounds, j.round)
 	}
 	var rest float64
-	if p := j.prediction; p.Kind == estimate.Plain || j.fastestUs() == 0 {
+	if p := j.prediction; p.Kind == estimate.Plain || j.FastestUs() == 0 {
 		rest = sb.curve.MeanResidual(sb.attained(j)) / float64(sb.unit(j))
 	} else {
-		rest = sb.hints.MeanResidual(p, spanUs(j.round, j.fastestUs())) / float64(j.fastestUs())
+		rest = sb.hints.MeanResidual(p, SpanUs(j.round, j.FastestUs())) / float64(j.FastestUs())
 	}
 	return max(1, int64(math.Ceil(min(rest, 1<<40))))
 }
 
 // gittins is the index of a job for what it has attained, a share of 1/µs.
-func (sb *sizeBelief) gittins(j *JobState) float64 {
+func (sb *SizeBelief) Gittins(j *JobState) float64 {
 	if p := j.prediction; p.Kind != estimate.Plain {
-		return sb.hints.Gittins(p, spanUs(j.round, j.fastestUs()))
+		return sb.hints.Gittins(p, SpanUs(j.round, j.FastestUs()))
 	}
-	return sb.curve.Gittins(sb.attained(j)) * float64(sb.unit(j)) / float64(max(1, j.fastestUs()))
+	return sb.curve.Gittins(sb.attained(j)) * float64(sb.unit(j)) / float64(max(1, j.FastestUs()))
 }
 
 // subjectOf is what a job's hints say; nil where they say nothing.
@@ -192,7 +192,7 @@ func subjectOf(h *hare.JobHints) *estimate.Subject {
 }
 
 // beliefSnapshot is the state of a sizeBelief.
-type beliefSnapshot struct {
+type BeliefSnapshot struct {
 	Ended   []observation     `json:"ended"`
 	Next    int               `json:"next"`
 	Curve   estimate.Survival `json:"curve"`
@@ -205,14 +205,14 @@ type beliefSnapshot struct {
 	Seen  int                         `json:"seen,omitempty"`
 }
 
-func (sb *sizeBelief) snapshot() beliefSnapshot {
-	return beliefSnapshot{Ended: sb.ended, Next: sb.next, Curve: sb.curve, Learned: sb.learned, Gone: sb.gone,
+func (sb *SizeBelief) Snapshot() BeliefSnapshot {
+	return BeliefSnapshot{Ended: sb.ended, Next: sb.next, Curve: sb.curve, Learned: sb.learned, Gone: sb.gone,
 		ByRounds: &sb.byRounds, Hints: sb.hints.Snapshot(), Seen: sb.seen}
 }
 
 // restore fills an empty belief; false says that the snapshot contradicts itself.
-func (sb *sizeBelief) restore(s *beliefSnapshot) bool {
-	if len(s.Ended) > maxObservations || s.Next < 0 || s.Gone < 0 || s.Next > max(0, len(s.Ended)-1) || !s.Curve.Valid() {
+func (sb *SizeBelief) Restore(s *BeliefSnapshot) bool {
+	if len(s.Ended) > MaxObservations || s.Next < 0 || s.Gone < 0 || s.Next > max(0, len(s.Ended)-1) || !s.Curve.Valid() {
 		return false
 	}
 	for _, o := range s.Ended {
@@ -233,20 +233,23 @@ func (sb *sizeBelief) restore(s *beliefSnapshot) bool {
 }
 
 // observe takes note of a job that is gone.
-func (sb *sizeBelief) observe(j *JobState, ended bool) {
+func (sb *SizeBelief) Observe(j *JobState, ended bool) {
 	if ended && j.round > 0 {
-		if j.subject != nil && j.fastestUs() > 0 {
-			sb.hints.Ended(j.subject, spanUs(j.round, j.fastestUs()), sb.plainUs(j))
+		if j.subject != nil && j.FastestUs() > 0 {
+			sb.hints.Ended(j.subject, SpanUs(j.round, j.FastestUs()), sb.plainUs(j))
 		}
-		sb.add(observation{j.round, j.fastestUs()})
+		sb.add(observation{j.round, j.FastestUs()})
 	}
 	sb.gone++
 	sb.learned = false
 }
 
-func (sb *sizeBelief) encode(*ListScheduler) any { return sb.snapshot() }
+func (sb *SizeBelief) Encode(*Scheduler) any { return sb.Snapshot() }
 
-func (sb *sizeBelief) decode(_ *ListScheduler, state json.RawMessage) bool {
-	var s beliefSnapshot
-	return decodeState(state, &s) == nil && sb.restore(&s)
+func (sb *SizeBelief) Decode(_ *Scheduler, state json.RawMessage) bool {
+	var s BeliefSnapshot
+	return DecodeState(state, &s) == nil && sb.Restore(&s)
 }
+
+// Version counts the curves of sizes, from 1 on, for what is computed from them.
+func (sb *SizeBelief) Version() int64 { return sb.version }

@@ -26,16 +26,16 @@ type SlurmConfig struct {
 // first. [I] The weights, which every site sets by itself; the job's weight
 // stands for its QOS; no users, so no fair share; Slurm keeps reservations for
 // more than one job.
-func NewSlurm(cluster *hare.Cluster, sizes JobSizes, cfg SlurmConfig) *ListScheduler {
+func NewSlurm(cluster *hare.Cluster, sizes JobSizes, cfg SlurmConfig) *Scheduler {
 	cfg = cfg.withDefaults()
 	heaviest, gpus := float64(max(1, sizes.MaxWeightMicro)), 0.0
-	priority := func(l *ListScheduler, j *JobState) float64 {
+	priority := func(l *Scheduler, j *JobState) float64 {
 		if gpus == 0 {
-			gpus = float64(max(1, len(l.gpus)))
+			gpus = float64(max(1, len(l.Slots())))
 		}
 		return cfg.priority(l, j, gpus, heaviest)
 	}
-	return NewListScheduler(cluster, Rule{Name: "slurm", Hold: hare.Rigid, Backfill: true, Priority: priority,
+	return New(cluster, Rule{Name: "slurm", Hold: hare.Rigid, Backfill: true, Priority: priority,
 		Rounds: sizes.Rounds})
 }
 
@@ -50,10 +50,10 @@ func (sc SlurmConfig) withDefaults() SlurmConfig {
 }
 
 // priority is minus Slurm's, for a cluster of so many GPUs and a greatest weight.
-func (sc SlurmConfig) priority(l *ListScheduler, j *JobState, gpus, heaviest float64) float64 {
-	age := min(1, float64(l.nowUs-j.arrivedUs)/float64(sc.MaxAgeUs))
-	size := min(1, float64(j.width())/gpus)
-	return -(sc.Age*age + sc.Size*size + sc.QOS*float64(j.spec.WeightMicro)/heaviest)
+func (sc SlurmConfig) priority(l *Scheduler, j *JobState, gpus, heaviest float64) float64 {
+	age := min(1, float64(l.NowUs()-j.ArrivedUs())/float64(sc.MaxAgeUs))
+	size := min(1, float64(j.Width())/gpus)
+	return -(sc.Age*age + sc.Size*size + sc.QOS*float64(j.Spec().WeightMicro)/heaviest)
 }
 
 // session is the rule for sessions.
@@ -62,11 +62,11 @@ func (sc SlurmConfig) session() Rule {
 	gpus, heaviest := 1.0, 1.0
 	return Rule{
 		Name: "slurm", Hold: hare.Rigid, Backfill: true, LearnSizes: true,
-		Priority: func(l *ListScheduler, j *JobState) float64 { return sc.priority(l, j, gpus, heaviest) },
-		Prepare: func(l *ListScheduler) {
+		Priority: func(l *Scheduler, j *JobState) float64 { return sc.priority(l, j, gpus, heaviest) },
+		Prepare: func(l *Scheduler) {
 			gpus, heaviest = float64(max(1, l.GPUs())), 1
-			for _, j := range l.jobs {
-				heaviest = max(heaviest, float64(j.spec.WeightMicro))
+			for _, j := range l.Active() {
+				heaviest = max(heaviest, float64(j.Spec().WeightMicro))
 			}
 		},
 	}
@@ -93,13 +93,13 @@ func parseSlurm(parameters []byte) (Rule, error) {
 			continue
 		}
 		if !(*factor.given >= 0 && *factor.given <= maxFactor) {
-			return Rule{}, invalid("/"+factor.name, "out_of_range", "slurm: %s is %v: it must be from 0 to %d", factor.name,
+			return Rule{}, online.Invalid("/"+factor.name, "out_of_range", "slurm: %s is %v: it must be from 0 to %d", factor.name,
 				*factor.given, int64(maxFactor))
 		}
 		*factor.value = *factor.given
 	}
 	if cfg.Age == 0 && cfg.Size == 0 && cfg.QOS == 0 {
-		return Rule{}, invalid("/age", "out_of_range", "slurm: age, size and qos are all 0: one must be above 0")
+		return Rule{}, online.Invalid("/age", "out_of_range", "slurm: age, size and qos are all 0: one must be above 0")
 	}
 	if form.MaxAgeS != nil {
 		us, err := positiveMicros("/max_age_s", *form.MaxAgeS)

@@ -9,14 +9,14 @@ import "github.com/hare-sched/hare"
 // [I] The time left is that of the rounds left on the fastest type in service
 // that is wide enough; a round is a gang on the fastest type with room; jobs
 // that do not fit are passed over, so that wide ones may wait long.
-func NewSRTF(cluster *hare.Cluster, sizes JobSizes) *ListScheduler {
-	return NewListScheduler(cluster, srtf(sizes.Rounds))
+func NewSRTF(cluster *hare.Cluster, sizes JobSizes) *Scheduler {
+	return New(cluster, srtf(sizes.Rounds))
 }
 
 // srtf is the rule for the rounds of each job; nil means that they are learned.
 func srtf(rounds map[string]int64) Rule {
 	return Rule{
 		Name: "srtf", Hold: hare.Gang, Rounds: rounds, LearnSizes: rounds == nil,
-		Priority: func(l *ListScheduler, j *JobState) float64 { return float64(j.RoundsLeft()) * float64(l.RoundUs(j)) },
+		Priority: func(l *Scheduler, j *JobState) float64 { return float64(j.RoundsLeft()) * float64(l.RoundUs(j)) },
 	}
 }

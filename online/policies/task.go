@@ -186,7 +186,7 @@ func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (onli
 	}
 	made, err := info.Maker.make(ctx, inst, cfg)
 	switch l := made.(type) {
-	case *ListScheduler:
+	case *Scheduler:
 		l.SetOneNode(cfg.OneNode)
 	case *Rolling:
 		l.SetOneNode(cfg.OneNode)
@@ -230,7 +230,7 @@ func FromRule(simulated func(Config) (Rule, error), session func(parameters []by
 			if err != nil {
 				return nil, err
 			}
-			return NewListScheduler(cluster, r), nil
+			return New(cluster, r), nil
 		},
 		Session: SessionOf(session),
 	}

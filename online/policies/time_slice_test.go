@@ -26,8 +26,8 @@ func gang(id string, releaseS, rounds, tasks int64) hare.Job {
 }
 
 // must returns a function that fails the test if a policy could not be made.
-func must(t *testing.T) func(*policies.ListScheduler, error) online.Policy {
-	return func(p *policies.ListScheduler, err error) online.Policy {
+func must(t *testing.T) func(*policies.Scheduler, error) online.Policy {
+	return func(p *policies.Scheduler, err error) online.Policy {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)

@@ -21,12 +21,12 @@ import (
 // where the paper has S − a; this is the paper's. [I] S is drawn from the jobs of
 // the instance themselves, rounds × tasks × the time of a round on the fastest
 // type; ties go by arrival. The rest is as in NewTiresias.
-func NewTiresiasGittins(cluster *hare.Cluster, sizes SizeDistribution, cfg TiresiasConfig) (*ListScheduler, error) {
+func NewTiresiasGittins(cluster *hare.Cluster, sizes SizeDistribution, cfg TiresiasConfig) (*Scheduler, error) {
 	r, _, err := cfg.byGittins(sizes)
 	if err != nil {
 		return nil, err
 	}
-	return NewListScheduler(cluster, r), nil
+	return New(cluster, r), nil
 }
 
 // byGittins is the rule for a distribution of sizes, with the index that the rule goes by.
@@ -37,9 +37,9 @@ func (tc *TiresiasConfig) byGittins(sizes SizeDistribution) (Rule, *gittinsIndex
 	}
 	index := newGittinsIndex(sizes, float64(tc.ThresholdsUs[0]))
 	r.Name = "tiresias_gittins"
-	r.Priority = func(_ *ListScheduler, j *JobState) float64 {
+	r.Priority = func(_ *Scheduler, j *JobState) float64 {
 		// From 0 to 1, falling with the index, which is in units of 1/Δ.
-		return float64(j.queue) + 1/(1+index.at(float64(j.width())*float64(j.executedUs)))
+		return float64(j.Queue) + 1/(1+index.at(float64(j.Width())*float64(j.RunUs())))
 	}
 	return r, index, nil
 }
@@ -66,19 +66,19 @@ type attainedSizes struct {
 	dirty bool
 }
 
-func (as *attainedSizes) left(l *ListScheduler, j *JobState, ended bool) {
-	us := j.totalUs
-	if j.active > 0 {
-		us += l.nowUs - j.sinceUs
+func (as *attainedSizes) left(l *Scheduler, j *JobState, ended bool) {
+	us := j.ExecutedUs()
+	if j.Running() > 0 {
+		us += l.NowUs() - j.SinceUs()
 	}
 	if ended && us > 0 {
-		as.ended.add(spanUs(j.width(), us))
+		as.ended.add(SpanUs(j.Width(), us))
 		as.dirty = true
 	}
 }
 
 // prepare makes the index again where a job has ended since.
-func (as *attainedSizes) prepare(*ListScheduler) {
+func (as *attainedSizes) prepare(*Scheduler) {
 	if !as.dirty {
 		return
 	}
@@ -97,13 +97,13 @@ type sizesSnapshot struct {
 	Next    int     `json:"next"`
 }
 
-func (as *attainedSizes) encode(*ListScheduler) any {
+func (as *attainedSizes) encode(*Scheduler) any {
 	return sizesSnapshot{as.ended.all, as.ended.next}
 }
 
-func (as *attainedSizes) decode(l *ListScheduler, state json.RawMessage) bool {
+func (as *attainedSizes) decode(l *Scheduler, state json.RawMessage) bool {
 	var s sizesSnapshot
-	if decodeState(state, &s) != nil || !as.ended.restore(s.EndedUs, s.Next) {
+	if DecodeState(state, &s) != nil || !as.ended.restore(s.EndedUs, s.Next) {
 		return false
 	}
 	for _, us := range s.EndedUs {

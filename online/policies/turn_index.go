@@ -83,7 +83,7 @@ type turnNeeds struct {
 }
 
 func (te *turnEntry) before(o *turnEntry) bool {
-	return te.key < o.key || te.key == o.key && te.job.serial < o.job.serial
+	return te.key < o.key || te.key == o.key && te.job.Number() < o.job.Number()
 }
 
 // turnSum is the summary of a chunk or a block of entries: the least needs of its jobs that wait, and
@@ -163,13 +163,13 @@ type typedHeld struct {
 }
 
 // touch notes that a job's entries may be wrong.
-func (ti *turnIndex) touch(l *ListScheduler, j *JobState) {
+func (ti *turnIndex) touch(l *Scheduler, j *JobState) {
 	if ti.stale || planOf(j).turns.touched {
 		return
 	}
 	planOf(j).turns.touched = true
 	ti.touched = append(ti.touched, j)
-	if len(ti.touched) > 2*len(l.jobs)+64 { // nobody has asked for a long time
+	if len(ti.touched) > 2*len(l.Active())+64 { // nobody has asked for a long time
 		ti.makeStale()
 	}
 }
@@ -188,14 +188,14 @@ func (ti *turnIndex) makeStale() {
 // there are newcomers, in each cell of the prices' grid.
 func (ti *turnIndex) update(r *rolling) {
 	l := r.l
-	if ti.stale || ti.of == nil || ti.capacity != l.capacity || ti.version != r.belief.version ||
-		ti.setupUs != r.setup.us() {
+	if ti.stale || ti.of == nil || ti.capacity != l.Capacity() || ti.version != r.belief.Version() ||
+		ti.setupUs != r.setup.Us() {
 		ti.rebuild(r)
 		return
 	}
 	for _, j := range ti.touched {
 		planOf(j).turns.touched = false
-		if l.Job(j.spec.ID) != j {
+		if l.Job(j.Spec().ID) != j {
 			ti.remove(j)
 			continue
 		}
@@ -203,7 +203,7 @@ func (ti *turnIndex) update(r *rolling) {
 	}
 	clear(ti.touched)
 	ti.touched = ti.touched[:0]
-	if ti.newcomers > 0 && ti.cell != r.plan.priceCell(l.nowUs) {
+	if ti.newcomers > 0 && ti.cell != r.plan.priceCell(l.NowUs()) {
 		ti.rebuild(r)
 	}
 }
@@ -211,23 +211,23 @@ func (ti *turnIndex) update(r *rolling) {
 func (ti *turnIndex) rebuild(r *rolling) {
 	l := r.l
 	ti.makeStale()
-	ti.stale, ti.capacity, ti.version, ti.cell, ti.newcomers = false, l.capacity, r.belief.version, -1, 0
-	ti.setupUs = r.setup.us()
-	for len(ti.releases) < len(l.types) {
+	ti.stale, ti.capacity, ti.version, ti.cell, ti.newcomers = false, l.Capacity(), r.belief.Version(), -1, 0
+	ti.setupUs = r.setup.Us()
+	for len(ti.releases) < len(l.Types()) {
 		ti.releases, ti.held = append(ti.releases, newGPUReleases()), append(ti.held, nil)
 	}
-	if ti.of == nil || len(ti.groups) > 4*len(l.jobs)+64 {
+	if ti.of == nil || len(ti.groups) > 4*len(l.Active())+64 {
 		ti.of, ti.groups = map[groupOfTurns]*turnGroup{}, nil
 	}
 	for _, g := range ti.groups {
 		g.list.clear()
 	}
-	if r.cfg.Aside && slices.ContainsFunc(l.jobs, r.isNew) {
-		ti.cell = r.plan.priceCell(l.nowUs)
-		ti.prices = r.plan.pricesAt(l.nowUs, len(l.types))
+	if r.cfg.Aside && slices.ContainsFunc(l.Active(), r.isNew) {
+		ti.cell = r.plan.priceCell(l.NowUs())
+		ti.prices = r.plan.pricesAt(l.NowUs(), len(l.Types()))
 	}
 	ti.sorted = ti.sorted[:0]
-	for _, j := range l.jobs {
+	for _, j := range l.Active() {
 		x := &planOf(j).turns
 		x.group, x.stands, x.held = nil, nil, x.held[:0]
 		if key, e, ok := ti.entry(r, j); ok {
@@ -245,7 +245,7 @@ func (ti *turnIndex) rebuild(r *rolling) {
 		}
 	}
 	slices.SortFunc(ti.sorted, func(a, b turnEntry) int {
-		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.job.serial, b.job.serial))
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.job.Number(), b.job.Number()))
 	})
 	for _, e := range ti.sorted {
 		if x := &planOf(e.job).turns; e.cheapest != 0 {
@@ -336,27 +336,27 @@ func (ti *turnIndex) removeHeld(x *jobTurns) {
 
 // hold lists the GPUs that a job holds.
 func (ti *turnIndex) hold(r *rolling, j *JobState) {
-	if len(j.gpus) == 0 {
+	if len(j.GPUs()) == 0 {
 		return
 	}
-	for _, m := range j.modes {
-		if h, ok := r.heldOf(j, m.gpuType); ok {
-			planOf(j).turns.held = append(planOf(j).turns.held, typedHeld{m.gpuType, h})
+	for _, m := range j.Modes() {
+		if h, ok := r.heldOf(j, m.Type); ok {
+			planOf(j).turns.held = append(planOf(j).turns.held, typedHeld{m.Type, h})
 		}
 	}
 }
 
 // holdsUs is for how long a start of a job on GPUs with rounds of roundUs holds them.
 func (r *rolling) holdsUs(j *JobState, roundUs int64) int64 {
-	if j.spec.Sync == hare.Rigid {
-		return spanUs(r.belief.roundsLeft(j), roundUs)
+	if j.Spec().Sync == hare.Rigid {
+		return SpanUs(r.belief.RoundsLeft(j), roundUs)
 	}
 	return roundUs
 }
 
 // onUs fills what a start of a job would hold GPUs of each type for, with those modes in
 // which a round takes at most slowestUs.
-func (ti *turnIndex) onUs(r *rolling, j *JobState, modes []mode, on *[]int64, slowestUs int64) []int64 {
+func (ti *turnIndex) onUs(r *rolling, j *JobState, modes []Mode, on *[]int64, slowestUs int64) []int64 {
 	if len(*on) != len(ti.releases) {
 		*on = make([]int64, len(ti.releases))
 	}
@@ -364,8 +364,8 @@ func (ti *turnIndex) onUs(r *rolling, j *JobState, modes []mode, on *[]int64, sl
 		(*on)[t] = math.MaxInt64
 	}
 	for _, m := range modes {
-		if m.durationUs <= slowestUs {
-			(*on)[m.gpuType] = r.holdsUs(j, m.durationUs)
+		if m.DurationUs <= slowestUs {
+			(*on)[m.Type] = r.holdsUs(j, m.DurationUs)
 		}
 	}
 	return *on
@@ -373,9 +373,9 @@ func (ti *turnIndex) onUs(r *rolling, j *JobState, modes []mode, on *[]int64, sl
 
 // entry is that of a job with rows, or of a job without rows that waits.
 func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bool) {
-	ready := j.ready() > 0
-	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.width(), perTask: j.spec.TaskGPUs(),
-		waits: ready && len(j.gpus) == 0, density: math.Inf(1)}}
+	ready := j.Ready() > 0
+	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.Width(), perTask: j.Spec().TaskGPUs(),
+		waits: ready && len(j.GPUs()) == 0, density: math.Inf(1)}}
 	row := nextRow(j)
 	if row == nil {
 		return ti.fillEntry(r, j, e)
@@ -390,14 +390,14 @@ func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bo
 	}
 	switch {
 	case taskByTask(j):
-		e.waits, e.tasks, e.onUs = ready, j.spec.TaskGPUs(), ti.onUs(r, j, j.modes, &planOf(j).turns.onUs, math.MaxInt64)
+		e.waits, e.tasks, e.onUs = ready, j.Spec().TaskGPUs(), ti.onUs(r, j, j.Modes(), &planOf(j).turns.onUs, math.MaxInt64)
 		return groupOfTurns{kind: taskTurns, width: 1}, e, true
-	case len(j.gpus) > 0:
-		e.strays = j.spec.Sync != hare.Rigid && !r.holds(j, row)
+	case len(j.GPUs()) > 0:
+		e.strays = j.Spec().Sync != hare.Rigid && !r.holds(j, row)
 	case ready:
 		e.rowUs = r.holdsUs(j, longestUs(j, row.Types))
-		if j.spec.Sync != hare.Rigid {
-			e.onUs = ti.onUs(r, j, j.modes, &planOf(j).turns.onUs, math.MaxInt64)
+		if j.Spec().Sync != hare.Rigid {
+			e.onUs = ti.onUs(r, j, j.Modes(), &planOf(j).turns.onUs, math.MaxInt64)
 		}
 	}
 	return key, e, true
@@ -406,23 +406,23 @@ func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bo
 // fillEntry is that of a job without rows.
 func (ti *turnIndex) fillEntry(r *rolling, j *JobState, e turnEntry) (groupOfTurns, turnEntry, bool) {
 	l := r.l
-	if j.ready() == 0 {
+	if j.Ready() == 0 {
 		return groupOfTurns{}, e, false
 	}
-	hold, mix := j.hold, false
+	hold, mix := j.Hold(), false
 	if !j.RoundBegun() {
-		hold, _ = l.holding(j)
+		hold, _ = l.Holding(j)
 	}
-	if hold != hare.Relaxed && len(j.gpus) > 0 {
+	if hold != hare.Relaxed && len(j.GPUs()) > 0 {
 		return groupOfTurns{}, e, false
 	}
-	e.key, e.waits = int64(j.serial), true
+	e.key, e.waits = int64(j.Number()), true
 	if hold == hare.Relaxed {
-		e.tasks, e.onUs = j.spec.TaskGPUs(), ti.onUs(r, j, j.modes, &planOf(j).turns.onUs, math.MaxInt64)
+		e.tasks, e.onUs = j.Spec().TaskGPUs(), ti.onUs(r, j, j.Modes(), &planOf(j).turns.onUs, math.MaxInt64)
 		return groupOfTurns{kind: fillTasks, width: 1}, e, true
 	}
-	_, mix = l.holding(j)
-	e.onUs = ti.onUs(r, j, j.modes, &planOf(j).turns.onUs, slowestWithoutRow(l, j))
+	_, mix = l.Holding(j)
+	e.onUs = ti.onUs(r, j, j.Modes(), &planOf(j).turns.onUs, slowestWithoutRow(l, j))
 	if mix {
 		return groupOfTurns{kind: fillMixed, width: 1}, e, true
 	}
@@ -430,8 +430,8 @@ func (ti *turnIndex) fillEntry(r *rolling, j *JobState, e turnEntry) (groupOfTur
 }
 
 // slowestWithoutRow is the longest round that a job without rows may start.
-func slowestWithoutRow(l *ListScheduler, j *JobState) int64 {
-	if slowest := slowestUnplanned * j.fastestUs(); slowest >= l.RoundUs(j) {
+func slowestWithoutRow(l *Scheduler, j *JobState) int64 {
+	if slowest := slowestUnplanned * j.FastestUs(); slowest >= l.RoundUs(j) {
 		return slowest
 	}
 	return l.RoundUs(j) // no faster type is wide enough
@@ -439,10 +439,10 @@ func slowestWithoutRow(l *ListScheduler, j *JobState) int64 {
 
 // newcomer is the entry of a job that waits and that came after the plan's question.
 func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry, bool) {
-	if !r.cfg.Aside || !r.isNew(j) || j.ready() == 0 || len(j.gpus) > 0 || taskByTask(j) {
+	if !r.cfg.Aside || !r.isNew(j) || j.Ready() == 0 || len(j.GPUs()) > 0 || taskByTask(j) {
 		return groupOfTurns{}, turnEntry{}, false
 	}
-	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.width(), perTask: j.spec.TaskGPUs(), waits: true,
+	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.Width(), perTask: j.Spec().TaskGPUs(), waits: true,
 		density: math.Inf(1)}}
 	key := groupOfTurns{kind: newTurns, width: bits.Len64(uint64(e.tasks))}
 	if ti.cell < 0 { // the entry only says that there are newcomers
@@ -454,7 +454,7 @@ func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry,
 	}
 	// Densities are not negative, and the bits of such numbers are in their order.
 	e.key = -int64(math.Float64bits(n.density))
-	e.cheapest = 1 << n.modes[0].gpuType
+	e.cheapest = 1 << n.modes[0].Type
 	e.onUs = ti.onUs(r, j, n.modes, &planOf(j).turns.standOnUs, slowestUnplanned*r.l.RoundUs(j))
 	return key, e, true
 }
@@ -462,14 +462,14 @@ func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry,
 // densityOf is newcomer.density of a job, or infinite where that has none.
 func (r *rolling) densityOf(j *JobState, prices []float64) float64 {
 	cheapest := math.Inf(1)
-	for _, m := range j.modes {
-		if m.durationUs > 0 && r.l.most(j, m.gpuType) >= j.spec.Tasks {
-			cheapest = min(cheapest, float64(m.durationUs)*prices[m.gpuType])
+	for _, m := range j.Modes() {
+		if m.DurationUs > 0 && r.l.Most(j, m.Type) >= j.Spec().Tasks {
+			cheapest = min(cheapest, float64(m.DurationUs)*prices[m.Type])
 		}
 	}
 	if math.IsInf(cheapest, 1) {
 		return cheapest
 	}
-	gpuTime := float64(r.belief.roundsLeft(j)) * float64(j.width()) * cheapest
-	return float64(j.spec.WeightMicro) / gpuTime
+	gpuTime := float64(r.belief.RoundsLeft(j)) * float64(j.Width()) * cheapest
+	return float64(j.Spec().WeightMicro) / gpuTime
 }

@@ -20,8 +20,8 @@ type wholeRolling struct {
 }
 
 // assign starts the rounds whose turn it is, and then what fits beside.
-func (r *wholeRolling) assign(l *ListScheduler) {
-	if !l.anyFree() {
+func (r *wholeRolling) assign(l *Scheduler) {
+	if !l.AnyFree() {
 		return
 	}
 	if r.fallsBack(l) {
@@ -30,11 +30,11 @@ func (r *wholeRolling) assign(l *ListScheduler) {
 	}
 	r.l = l
 	r.free, r.reserved, r.turns = r.free[:0], r.reserved[:0], r.turns[:0]
-	for t := range l.types {
-		r.free = append(r.free, int64(len(l.free[t])))
+	for t := range l.Types() {
+		r.free = append(r.free, int64(len(l.Free()[t])))
 		r.reserved = append(r.reserved, gpuReservation{})
 	}
-	for _, j := range l.jobs {
+	for _, j := range l.Active() {
 		if row := nextRow(j); row != nil {
 			r.turns = append(r.turns, turn{job: j, row: row, atUs: turnUs(l, j, row)})
 		}
@@ -45,7 +45,7 @@ func (r *wholeRolling) assign(l *ListScheduler) {
 		turns = r.placeNewcomers(l, turns)
 	}
 	for i := range turns {
-		if !l.anyFree() {
+		if !l.AnyFree() {
 			return // what is reserved from here on would keep nobody from a start
 		}
 		j, row := turns[i].job, turns[i].row
@@ -54,17 +54,17 @@ func (r *wholeRolling) assign(l *ListScheduler) {
 			r.startNewcomer(&turns[i])
 		case taskByTask(j):
 			r.startTasks(j)
-		case len(j.gpus) > 0 && j.spec.Sync == hare.Rigid:
-		case len(j.gpus) > 0:
+		case len(j.GPUs()) > 0 && j.Spec().Sync == hare.Rigid:
+		case len(j.GPUs()) > 0:
 			// A round that runs elsewhere than the plan says ends before the job's turn.
 			if !r.holds(j, row) {
-				r.reserve(j, row, l.roundEndUs(j))
+				r.reserve(j, row, l.RoundEndUs(j))
 			}
-		case j.ready() == 0:
+		case j.Ready() == 0:
 		case r.fits(j, row.Types):
 			r.start(j, row.Types)
 		default:
-			r.reserve(j, row, l.nowUs)
+			r.reserve(j, row, l.NowUs())
 		}
 	}
 	r.fill()
@@ -86,8 +86,8 @@ func (r *wholeRolling) reserve(j *JobState, row *planner.Row, notBeforeUs int64)
 func (r *wholeRolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount,
 	notBeforeUs int64) gpuReservation {
 	l := r.l
-	var ends []gpuRelease
-	for _, o := range l.jobs {
+	var ends []GPURelease
+	for _, o := range l.Active() {
 		n := int64(0)
 		if o != j {
 			n = r.held(o, c.Type)
@@ -95,22 +95,22 @@ func (r *wholeRolling) reservation(j *JobState, row *planner.Row, c planner.Type
 		if n == 0 {
 			continue
 		}
-		endUs := l.roundEndUs(o)
+		endUs := l.RoundEndUs(o)
 		next := nextRow(o)
 		switch {
-		case o.spec.Sync == hare.Rigid:
-			endUs += spanUs(r.belief.roundsLeft(o)-1, o.durationUs(c.Type))
+		case o.Spec().Sync == hare.Rigid:
+			endUs += SpanUs(r.belief.RoundsLeft(o)-1, o.DurationUs(c.Type))
 		case next != nil && next.StartUs <= row.StartUs && r.holds(o, next):
-			endUs += spanUs(next.Round+next.Rounds-o.round-1, longestUs(o, next.Types))
+			endUs += SpanUs(next.Round+next.Rounds-o.Round()-1, longestUs(o, next.Types))
 		}
-		ends = append(ends, gpuRelease{endUs, n})
+		ends = append(ends, GPURelease{endUs, n})
 	}
-	ends = l.guardReleases(ends, c.Type)
-	slices.SortFunc(ends, func(a, b gpuRelease) int { return cmp.Compare(a.atUs, b.atUs) })
-	room, atUs := r.free[c.Type], max(notBeforeUs, l.nowUs)
-	for i := 0; i < len(ends) && (room < c.Count || ends[i].atUs <= atUs); i++ {
-		atUs = max(atUs, ends[i].atUs)
-		room += ends[i].count
+	ends = l.GuardReleases(ends, c.Type)
+	slices.SortFunc(ends, func(a, b GPURelease) int { return cmp.Compare(a.AtUs, b.AtUs) })
+	room, atUs := r.free[c.Type], max(notBeforeUs, l.NowUs())
+	for i := 0; i < len(ends) && (room < c.Count || ends[i].AtUs <= atUs); i++ {
+		atUs = max(atUs, ends[i].AtUs)
+		room += ends[i].Count
 	}
 	if room < c.Count {
 		return gpuReservation{made: true, shadowUs: math.MaxInt64}
@@ -123,13 +123,13 @@ func (r *wholeRolling) reservation(j *JobState, row *planner.Row, c planner.Type
 // plan come last, by arrival.
 func (r *wholeRolling) fill() {
 	for i := range r.turns {
-		if !r.l.anyFree() {
+		if !r.l.AnyFree() {
 			return
 		}
 		r.fillWith(r.turns[i].job)
 	}
-	for _, j := range r.l.jobs {
-		if !r.l.anyFree() {
+	for _, j := range r.l.Active() {
+		if !r.l.AnyFree() {
 			return
 		}
 		if planOf(j).claim == nil {
@@ -140,13 +140,13 @@ func (r *wholeRolling) fill() {
 
 func (r *wholeRolling) fillWith(j *JobState) {
 	if planOf(j).claim == nil {
-		r.l.openRound(j)
+		r.l.OpenRound(j)
 	}
 	switch {
-	case j.ready() == 0:
-	case planOf(j).claim == nil && j.hold == hare.Relaxed:
+	case j.Ready() == 0:
+	case planOf(j).claim == nil && j.Hold() == hare.Relaxed:
 		r.startTasks(j)
-	case len(j.gpus) > 0 || j.spec.Sync == hare.Rigid && planOf(j).claim != nil:
+	case len(j.GPUs()) > 0 || j.Spec().Sync == hare.Rigid && planOf(j).claim != nil:
 	case !r.startElsewhere(j) && planOf(j).claim == nil:
 		r.startMixed(j)
 	}
@@ -157,13 +157,13 @@ func (r *wholeRolling) fillWith(j *JobState) {
 func (r *wholeRolling) startNewcomer(t *turn) {
 	slowest := slowestUnplanned * r.l.RoundUs(t.job)
 	for _, m := range t.new.modes {
-		types := []planner.TypeCount{{Type: m.gpuType, Count: t.job.spec.Tasks}}
-		if m.durationUs <= slowest && r.fits(t.job, types) {
+		types := []planner.TypeCount{{Type: m.Type, Count: t.job.Spec().Tasks}}
+		if m.DurationUs <= slowest && r.fits(t.job, types) {
 			r.start(t.job, types)
 			return
 		}
 	}
-	r.reserve(t.job, t.row, r.l.nowUs)
+	r.reserve(t.job, t.row, r.l.NowUs())
 }
 
 // The index decides as a scan of all jobs does, on random events, under random plans that
@@ -185,7 +185,7 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 		fast, slow := NewRolling(cluster, cfg), NewRolling(cluster, cfg)
 		whole := wholeRolling{rolling: slow.rolling}
 		slow.rule.Assign, slow.rule.Touched = whole.assign, nil
-		s := &stream{tb: t, rng: rng, fast: fast.ListScheduler, slow: slow.ListScheduler, left: map[string]int64{}}
+		s := &stream{tb: t, rng: rng, fast: fast.Scheduler, slow: slow.Scheduler, left: map[string]int64{}}
 		for i := range 1200 {
 			s.step()
 			checkTurns(t, fast)
@@ -193,13 +193,13 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 				p := randomPlan(fast, rng)
 				if seed%4 == 1 {
 					var err error
-					if p, err = fast.rolling.question(fast.ListScheduler).make(t.Context()); err != nil {
+					if p, err = fast.rolling.question(fast.Scheduler).make(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				}
 				for _, ro := range []*Rolling{fast, slow} {
 					q := *p
-					ro.rolling.follow(ro.ListScheduler, &q)
+					ro.rolling.follow(ro.Scheduler, &q)
 					ro.rolling.fresh = true
 					ro.Reschedule()
 				}
@@ -219,34 +219,34 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 // stand now.
 func checkTurns(tb testing.TB, ro *Rolling) {
 	tb.Helper()
-	l, r := ro.ListScheduler, ro.rolling
+	l, r := ro.Scheduler, ro.rolling
 	ti := &r.index
-	if ti.stale || ti.of == nil || ti.capacity != l.capacity || ti.version != r.belief.version ||
-		ti.setupUs != r.setup.us() {
+	if ti.stale || ti.of == nil || ti.capacity != l.Capacity() || ti.version != r.belief.Version() ||
+		ti.setupUs != r.setup.Us() {
 		return
 	}
-	for _, j := range l.jobs {
+	for _, j := range l.Active() {
 		row, x := nextRow(j), &planOf(j).turns
 		if x.touched || x.group == nil || row == nil {
 			continue
 		}
 		if us := turnUs(l, j, row); x.entry.key != us {
-			tb.Fatalf("job %s stands at %d µs in the index, and its turn is at %d", j.spec.ID, x.entry.key, us)
+			tb.Fatalf("job %s stands at %d µs in the index, and its turn is at %d", j.Spec().ID, x.entry.key, us)
 		}
 	}
 }
 
 // randomPlan draws rows on any types for most of the jobs that were there some time ago.
 func randomPlan(ro *Rolling, rng *rand.Rand) *madePlan {
-	l := ro.ListScheduler
-	p := &madePlan{followedPlan: followedPlan{number: ro.rolling.changes, madeUs: l.nowUs,
-		arrivals: int64(l.serial) - rng.Int64N(6)}}
+	l := ro.Scheduler
+	p := &madePlan{followedPlan: followedPlan{number: ro.rolling.changes, madeUs: l.NowUs(),
+		arrivals: int64(l.Arrivals()) - rng.Int64N(6)}}
 	if rng.IntN(4) > 0 {
 		p.prices = &hare.Relaxation{}
 		for cell := range int64(5) {
 			p.prices.GridUs = append(p.prices.GridUs, cell*1e6)
 		}
-		for t := range l.types {
+		for t := range l.Types() {
 			row := make([]float64, 4)
 			for i := range row {
 				row[i] = float64(rng.IntN(3)) / 8
@@ -254,22 +254,22 @@ func randomPlan(ro *Rolling, rng *rand.Rand) *madePlan {
 			p.prices.Prices, p.pricedTypes = append(p.prices.Prices, row), append(p.pricedTypes, t)
 		}
 	}
-	for _, j := range l.jobs {
-		if int64(j.serial) >= p.arrivals || rng.IntN(5) == 0 || len(j.modes) == 0 {
+	for _, j := range l.Active() {
+		if int64(j.Number()) >= p.arrivals || rng.IntN(5) == 0 || len(j.Modes()) == 0 {
 			continue
 		}
-		job := plannedJob{id: j.spec.ID, arrival: int64(j.serial)}
-		round, startUs := nextRound(j), l.nowUs
+		job := plannedJob{id: j.Spec().ID, arrival: int64(j.Number())}
+		round, startUs := nextRound(j), l.NowUs()
 		for range 1 + rng.IntN(3) {
 			row := planner.Row{Round: round, Rounds: 1 + rng.Int64N(4), StartUs: startUs + rng.Int64N(4)*5e5, PeriodUs: 1e6}
-			left := j.spec.Tasks
-			mix := j.spec.Sync == hare.Relaxed || j.spec.Mix && j.spec.Sync != hare.Rigid
-			for _, at := range rng.Perm(len(j.modes)) {
+			left := j.Spec().Tasks
+			mix := j.Spec().Sync == hare.Relaxed || j.Spec().Mix && j.Spec().Sync != hare.Rigid
+			for _, at := range rng.Perm(len(j.Modes())) {
 				n := left
 				if mix && rng.IntN(2) == 0 {
 					n = 1 + rng.Int64N(left)
 				}
-				row.Types = append(row.Types, planner.TypeCount{Type: j.modes[at].gpuType, Count: n})
+				row.Types = append(row.Types, planner.TypeCount{Type: j.Modes()[at].Type, Count: n})
 				if left -= n; left == 0 {
 					break
 				}

@@ -19,7 +19,7 @@ func (ti *turnIndex) eachTurn(r *rolling) {
 		}
 	}
 	var stands, before *turnEntry // a newcomer, and the job of the plan before which it stands
-	for l.anyFree() {
+	for l.AnyFree() {
 		planned, newest := ti.first(plannedTurns, taskTurns), ti.first(newTurns, newTurns)
 		if newest != nil {
 			if n := newest.head; stands != n {
@@ -46,7 +46,7 @@ func (ti *turnIndex) eachTurn(r *rolling) {
 // visitNewcomer starts a newcomer that stands before a job of the plan, or behind all where
 // that is nil, or reserves GPUs for the newcomer.
 func (ti *turnIndex) visitNewcomer(r *rolling, j *JobState, before *turnEntry) {
-	startUs := r.l.nowUs
+	startUs := r.l.NowUs()
 	if before != nil {
 		startUs = before.key
 	} else {
@@ -56,7 +56,7 @@ func (ti *turnIndex) visitNewcomer(r *rolling, j *JobState, before *turnEntry) {
 			}
 		}
 	}
-	r.l.openRound(j)
+	r.l.OpenRound(j)
 	if n, ok := r.newcomer(r.l, j, ti.prices); ok {
 		t := n.turn(startUs)
 		r.startNewcomer(&t)
@@ -89,7 +89,7 @@ func (ti *turnIndex) eachToFill(r *rolling, low, high turnKind) {
 			g.advance(r, toFill{})
 		}
 	}
-	for r.l.anyFree() {
+	for r.l.AnyFree() {
 		g := ti.first(low, high)
 		if g == nil {
 			return
@@ -163,7 +163,7 @@ func (g *turnGroup) rowFits(r *rolling, gpus, perTask, us int64) bool {
 // are due to a job that goes before.
 func (r *rolling) fitsFor(gpuType int, gpus, perTask, us int64) bool {
 	v := &r.reserved[gpuType]
-	return r.free[gpuType] >= gpus && (!v.made || v.extra >= gpus && v.chunk >= perTask || us <= v.shadowUs-r.l.nowUs)
+	return r.free[gpuType] >= gpus && (!v.made || v.extra >= gpus && v.chunk >= perTask || us <= v.shadowUs-r.l.NowUs())
 }
 
 // fitsSomewhere reports whether a start on GPUs of some type fits.
@@ -283,7 +283,7 @@ func (g *turnGroup) fitsBefore(r *rolling, needs *turnNeeds, slackUs func(gpuTyp
 			shadowUs = max(shadowUs, v.shadowUs)
 		}
 	}
-	nowUs := r.l.nowUs
+	nowUs := r.l.NowUs()
 	for t, us := range needs.onUs {
 		if us == math.MaxInt64 {
 			continue

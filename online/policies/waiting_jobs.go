@@ -33,7 +33,7 @@ type waitingGroup struct {
 }
 
 // touch notes that a job may have begun or ceased to wait, or have another priority.
-func (l *ListScheduler) touch(j *JobState) {
+func (l *Scheduler) touch(j *JobState) {
 	if l.rule.Touched != nil {
 		l.rule.Touched(l, j)
 	}
@@ -50,13 +50,13 @@ func (l *ListScheduler) touch(j *JobState) {
 
 // updateWaiting brings the groups up to date. It takes O(log jobs) for each job touched
 // since the last call, and O(jobs) where the priorities or the GPUs in service have changed.
-func (l *ListScheduler) updateWaiting() {
+func (l *Scheduler) updateWaiting() {
 	w := &l.waiting
 	if v := l.rule.Version(); w.stale || w.of == nil || w.version != v {
 		*w = waitingJobs{of: map[groupKey]*waitingGroup{}, version: v}
 		for _, j := range l.jobs {
 			j.group, j.touched = nil, false
-			if j.ready() > 0 {
+			if j.Ready() > 0 {
 				l.wait(j)
 			}
 		}
@@ -67,7 +67,7 @@ func (l *ListScheduler) updateWaiting() {
 		if j.group != nil {
 			j.group.remove(j)
 		}
-		if j.ready() > 0 && l.jobOf[j.spec.ID] == j {
+		if j.Ready() > 0 && l.jobOf[j.spec.ID] == j {
 			l.wait(j)
 		}
 	}
@@ -76,7 +76,7 @@ func (l *ListScheduler) updateWaiting() {
 }
 
 // wait adds a job to its group.
-func (l *ListScheduler) wait(j *JobState) {
+func (l *Scheduler) wait(j *JobState) {
 	j.priority = l.rule.Priority(l, j)
 	w, key := &l.waiting, l.groupKey(j)
 	g := w.of[key]
@@ -89,12 +89,12 @@ func (l *ListScheduler) wait(j *JobState) {
 }
 
 // groupKey is what the next start of a job needs.
-func (l *ListScheduler) groupKey(j *JobState) groupKey {
+func (l *Scheduler) groupKey(j *JobState) groupKey {
 	hold, mix := j.hold, false
 	if j.next == 0 && len(j.redo) == 0 {
-		hold, mix = l.holding(j)
+		hold, mix = l.Holding(j)
 	} else if hold != hare.Relaxed {
-		_, mix = l.holding(j)
+		_, mix = l.Holding(j)
 	}
 	key := groupKey{tasks: j.spec.Tasks, mix: mix && hold != hare.Relaxed}
 	if l.nodes != nil {
@@ -105,8 +105,8 @@ func (l *ListScheduler) groupKey(j *JobState) groupKey {
 	}
 	slowest := l.slowestUs(j)
 	for _, m := range j.modes {
-		bit := uint64(1) << m.gpuType
-		if m.durationUs <= slowest && (j.onlyType < 0 || j.onlyType == m.gpuType) {
+		bit := uint64(1) << m.Type
+		if m.DurationUs <= slowest && (j.OnlyType < 0 || j.OnlyType == m.Type) {
 			key.types |= bit
 		}
 		if key.mix {
@@ -117,7 +117,7 @@ func (l *ListScheduler) groupKey(j *JobState) groupKey {
 }
 
 // fits reports whether GPUs are free for a start of the jobs of a group.
-func (wg *waitingGroup) fits(l *ListScheduler) bool {
+func (wg *waitingGroup) fits(l *Scheduler) bool {
 	sum := int64(0)
 	for t := range l.free {
 		n := int64(len(l.free[t]))
@@ -135,13 +135,13 @@ func (wg *waitingGroup) fits(l *ListScheduler) bool {
 }
 
 // scheduleWaiting is schedule for a rule with a version: it starts the same jobs.
-func (l *ListScheduler) scheduleWaiting() {
-	if !l.anyFree() {
+func (l *Scheduler) scheduleWaiting() {
+	if !l.AnyFree() {
 		return
 	}
 	l.reserved, l.onNodes = reservation{}, nil
 	l.updateWaiting()
-	for l.anyFree() {
+	for l.AnyFree() {
 		var first *waitingGroup
 		for _, g := range l.waiting.groups {
 			if len(g.jobs) > 0 && (first == nil || g.jobs[0].before(first.jobs[0])) && g.fits(l) {
@@ -154,7 +154,7 @@ func (l *ListScheduler) scheduleWaiting() {
 		j := first.jobs[0]
 		first.remove(j)
 		l.touch(j)
-		for j.ready() > 0 && l.tryStart(j) {
+		for j.Ready() > 0 && l.TryStart(j) {
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestWaitingJobsAgainstAll(t *testing.T) {
 type stream struct {
 	tb         testing.TB
 	rng        *rand.Rand
-	fast, slow *ListScheduler
+	fast, slow *Scheduler
 	left       map[string]int64 // rounds by job
 	jobs       []string
 	running    []hare.Decision
@@ -58,9 +58,9 @@ func (s *stream) step() {
 			e = hare.Event{Type: hare.EventTaskFailed, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU}
 		}
 		s.running = slices.Delete(s.running, at, at+1)
-		round := s.fast.Job(d.Job).round
+		round := s.fast.Job(d.Job).Round()
 		s.send(e)
-		if j := s.fast.Job(d.Job); j.round > round {
+		if j := s.fast.Job(d.Job); j.Round() > round {
 			if s.left[d.Job]--; s.left[d.Job] <= 0 {
 				s.end(d.Job, hare.EventJobEnded)
 			}
@@ -74,10 +74,10 @@ func (s *stream) step() {
 		s.away = s.away[1:]
 		s.send(e)
 	case len(s.away) < 3:
-		g := s.fast.gpus[s.rng.IntN(len(s.fast.gpus))]
-		if g.inService {
-			s.send(hare.Event{Type: hare.EventGPULeft, GPU: g.name})
-			s.away = append(s.away, hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: s.fast.types[g.gpuType]})
+		g := s.fast.Slots()[s.rng.IntN(len(s.fast.Slots()))]
+		if g.InService {
+			s.send(hare.Event{Type: hare.EventGPULeft, GPU: g.Name})
+			s.away = append(s.away, hare.Event{Type: hare.EventGPUJoined, GPU: g.Name, GPUType: s.fast.Types()[g.Type]})
 		}
 	}
 }
