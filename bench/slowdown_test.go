@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
@@ -51,7 +52,7 @@ func TestLimitOfSlowdowns(t *testing.T) {
 					continue // the plans take some seconds
 				}
 				made := func(limit float64) online.Policy {
-					guard := policies.GuardConfig{FIFOSlowdown: limit}
+					guard := list.GuardConfig{FIFOSlowdown: limit}
 					if name == "rolling" {
 						return policies.NewRolling(sim.Cluster(inst), policies.RollingConfig{Guard: guard})
 					}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/policies"
 )
 
@@ -34,7 +35,7 @@ var guards = Info{
 	},
 }
 
-var noGuard = policies.GuardConfig{Off: true}
+var noGuard = list.GuardConfig{Off: true}
 
 // kappas are the instances of guards, with hgittins for several κ.
 var kappas = Info{
@@ -54,7 +55,7 @@ var kappas = Info{
 
 func kappaOf(k float64) Scheme {
 	return Scheme{Policy: "hgittins", Name: fmt.Sprintf("κ = %g", k),
-		Config: policies.Config{HGittins: policies.HGittinsConfig{Guard: policies.GuardConfig{Kappa: k, FIFOSlowdown: -1}}}}
+		Config: policies.Config{HGittins: policies.HGittinsConfig{Guard: list.GuardConfig{Kappa: k, FIFOSlowdown: -1}}}}
 }
 
 // slowdowns are the instances of streams, the generator's jobs as rigid and as relaxed jobs, and
@@ -99,7 +100,7 @@ var slowdowns = Info{
 
 // limitOf is a policy with a limit of slowdowns, or without one where f is below zero.
 func limitOf(policy string, f float64) Scheme {
-	name, limit := policy, policies.GuardConfig{FIFOSlowdown: f}
+	name, limit := policy, list.GuardConfig{FIFOSlowdown: f}
 	if f > 0 {
 		name = fmt.Sprintf("%s, limit %g", policy, f)
 	}

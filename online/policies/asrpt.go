@@ -9,18 +9,19 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/saturating"
 	"github.com/hare-sched/hare/online/estimate"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // asrpt is the state beyond that of list scheduling. All of it but starting follows from the events, the
 // starts and the times of schedules, so that recorded starts leave the same state.
 type asrpt struct {
 	cfg      ASRPTConfig
-	machine  singleMachine // it stands at the time of the last schedule
-	places   int64         // places in the queue that were given
-	queue    []*JobState   // the jobs that are completed virtually and wait, by place
-	noted    []*JobState   // jobs that may have begun to wait
-	delayed  []*JobState   // the jobs of the queue with a farUs, by it
-	starting bool          // whether the queue is gone through
+	machine  singleMachine    // it stands at the time of the last schedule
+	places   int64            // places in the queue that were given
+	queue    []*list.JobState // the jobs that are completed virtually and wait, by place
+	noted    []*list.JobState // jobs that may have begun to wait
+	delayed  []*list.JobState // the jobs of the queue with a farUs, by it
+	starting bool             // whether the queue is gone through
 	placing  placing
 	forest   estimate.SizeForest // where sizes are predicted by it, or by the median
 }
@@ -38,7 +39,7 @@ type srptJob struct {
 
 // touched notes a job that came, or whose round has begun or ended, and asks for a schedule where the
 // virtual machine has completed a job or a delay has ended.
-func (a *asrpt) touched(l *Scheduler, j *JobState) {
+func (a *asrpt) touched(l *list.Scheduler, j *list.JobState) {
 	if srptOf(j) == nil {
 		j.Own = &srptJob{farUs: -1}
 	}
@@ -60,7 +61,7 @@ func (a *asrpt) touched(l *Scheduler, j *JobState) {
 }
 
 // wake is when the virtual machine completes the next job, or the next delay ends, where some GPU is free.
-func (a *asrpt) wake(l *Scheduler) int64 {
+func (a *asrpt) wake(l *list.Scheduler) int64 {
 	if !l.AnyFree() {
 		return math.MaxInt64
 	}
@@ -78,18 +79,20 @@ func (a *asrpt) delayedUntil() int64 {
 }
 
 // srptOf is what asrpt keeps of a job; nil before it has seen the job.
-func srptOf(j *JobState) *srptJob {
+func srptOf(j *list.JobState) *srptJob {
 	x, _ := j.Own.(*srptJob)
 	return x
 }
 
 // untilUs is when the delay of a job ends that has begun to wait for GPUs nearer together.
-func (a *asrpt) untilUs(j *JobState) int64 { return saturating.Add(srptOf(j).farUs, a.cfg.DelayUs) }
+func (a *asrpt) untilUs(j *list.JobState) int64 {
+	return saturating.Add(srptOf(j).farUs, a.cfg.DelayUs)
+}
 
 // after notes the jobs in the queue that could start now, and wait for GPUs nearer together. It goes through the
 // queue as startQueue does, with the same reservations, so that no delay begins while a reservation or a quota keeps
 // a job from starting.
-func (a *asrpt) after(l *Scheduler) {
+func (a *asrpt) after(l *list.Scheduler) {
 	if a.cfg.DelayUs < 0 || len(a.queue) == 0 || !l.AnyFree() {
 		return
 	}
@@ -113,7 +116,7 @@ func (a *asrpt) after(l *Scheduler) {
 }
 
 // prepare lets the virtual machine go on, and looks at the jobs that may have begun to wait.
-func (a *asrpt) prepare(l *Scheduler) {
+func (a *asrpt) prepare(l *list.Scheduler) {
 	a.machine.advance(l.NowUs(), func(m *machineJob, atUs int64) { a.complete(m.job, atUs) })
 	a.machine.speed = int64(l.GPUs())
 	for _, j := range a.noted {
@@ -139,7 +142,7 @@ func (a *asrpt) prepare(l *Scheduler) {
 }
 
 // size is the work of a job that arrives on the virtual machine.
-func (a *asrpt) size(l *Scheduler, j *JobState) int64 {
+func (a *asrpt) size(l *list.Scheduler, j *list.JobState) int64 {
 	us := saturating.Mul(a.rounds(l, j), a.leastUs(l, j))
 	if h := j.Spec().Hints; a.cfg.Trust && l.LearnsSizes() && h != nil && h.EstimateUs > 0 {
 		us = h.EstimateUs
@@ -148,7 +151,7 @@ func (a *asrpt) size(l *Scheduler, j *JobState) int64 {
 }
 
 // rounds is how many rounds a job that arrives is believed to have left, at least 1.
-func (a *asrpt) rounds(l *Scheduler, j *JobState) int64 {
+func (a *asrpt) rounds(l *list.Scheduler, j *list.JobState) int64 {
 	all := int64(0)
 	switch a.cfg.Predict {
 	case SizesForest:
@@ -159,13 +162,13 @@ func (a *asrpt) rounds(l *Scheduler, j *JobState) int64 {
 		return j.RoundsLeft()
 	}
 	if all == 0 {
-		return FirstRounds // nothing has ended
+		return list.FirstRounds // nothing has ended
 	}
 	return max(1, all-j.Round())
 }
 
 // labelsOf is the class of a job for a forest.
-func labelsOf(j *JobState) (all []estimate.Label) {
+func labelsOf(j *list.JobState) (all []estimate.Label) {
 	if h := j.Spec().Hints; h != nil {
 		for _, l := range h.Class {
 			all = append(all, estimate.Label(l))
@@ -176,7 +179,7 @@ func labelsOf(j *JobState) (all []estimate.Label) {
 
 // numbersOf are the numbers of a job for a forest: its GPUs, and the logarithms of a round on its fastest type
 // and of its estimate.
-func numbersOf(j *JobState) []int64 {
+func numbersOf(j *list.JobState) []int64 {
 	estimateUs := int64(0)
 	if h := j.Spec().Hints; h != nil {
 		estimateUs = h.EstimateUs
@@ -185,14 +188,14 @@ func numbersOf(j *JobState) []int64 {
 }
 
 // complete gives a job that has left the virtual machine at a time the next place in the queue.
-func (a *asrpt) complete(j *JobState, atUs int64) {
+func (a *asrpt) complete(j *list.JobState, atUs int64) {
 	a.places++
 	srptOf(j).place, srptOf(j).completedUs = a.places, atUs
 	a.enqueue(j)
 }
 
 // enqueue puts a completed job that waits in the queue.
-func (a *asrpt) enqueue(j *JobState) {
+func (a *asrpt) enqueue(j *list.JobState) {
 	if srptOf(j).queued || j.Ready() == 0 {
 		return
 	}
@@ -202,25 +205,25 @@ func (a *asrpt) enqueue(j *JobState) {
 }
 
 // dequeue takes a job out of the queue.
-func (a *asrpt) dequeue(j *JobState) {
+func (a *asrpt) dequeue(j *list.JobState) {
 	at, _ := slices.BinarySearchFunc(a.queue, srptOf(j).place, byPlace)
 	a.queue = slices.Delete(a.queue, at, at+1)
 	a.unqueued(j)
 }
 
 // unqueued forgets what is kept of a job while it is in the queue.
-func (a *asrpt) unqueued(j *JobState) {
+func (a *asrpt) unqueued(j *list.JobState) {
 	srptOf(j).queued = false
 	if srptOf(j).farUs >= 0 {
 		srptOf(j).farUs = -1
-		a.delayed = slices.DeleteFunc(a.delayed, func(o *JobState) bool { return o == j })
+		a.delayed = slices.DeleteFunc(a.delayed, func(o *list.JobState) bool { return o == j })
 	}
 }
 
-func byPlace(j *JobState, place int64) int { return cmp.Compare(srptOf(j).place, place) }
+func byPlace(j *list.JobState, place int64) int { return cmp.Compare(srptOf(j).place, place) }
 
 // left forgets a job that ended or was cancelled.
-func (a *asrpt) left(_ *Scheduler, j *JobState, ended bool) {
+func (a *asrpt) left(_ *list.Scheduler, j *list.JobState, ended bool) {
 	if a.cfg.Predict != SizesTold && ended && j.Round() > 0 {
 		a.forest.Ended(labelsOf(j), numbersOf(j), j.Round())
 	}
@@ -234,7 +237,7 @@ func (a *asrpt) left(_ *Scheduler, j *JobState, ended bool) {
 }
 
 // assign starts what may start.
-func (a *asrpt) assign(l *Scheduler) {
+func (a *asrpt) assign(l *list.Scheduler) {
 	if a.startQueue(l) {
 		return
 	}
@@ -254,7 +257,7 @@ func (a *asrpt) assign(l *Scheduler) {
 
 // next is the first job on the virtual machine that could start on an empty cluster, and that no quota
 // holds back; nil where there is none.
-func (a *asrpt) next(l *Scheduler) *JobState {
+func (a *asrpt) next(l *list.Scheduler) *list.JobState {
 	var first *machineJob
 	for i, m := range a.machine.jobs {
 		if i > 0 && first == a.machine.jobs[0] {
@@ -274,7 +277,7 @@ func (a *asrpt) next(l *Scheduler) *JobState {
 }
 
 // idle reports whether no job holds a GPU.
-func (a *asrpt) idle(l *Scheduler) bool {
+func (a *asrpt) idle(l *list.Scheduler) bool {
 	for t := range l.Free() {
 		if len(l.Free()[t]) < l.InService()[t] {
 			return false
@@ -284,7 +287,7 @@ func (a *asrpt) idle(l *Scheduler) bool {
 }
 
 // starts reports whether a job can start now.
-func (a *asrpt) starts(l *Scheduler, j *JobState) bool {
+func (a *asrpt) starts(l *list.Scheduler, j *list.JobState) bool {
 	if a.waits(l, j) {
 		return false
 	}
@@ -305,7 +308,7 @@ func (a *asrpt) starts(l *Scheduler, j *JobState) bool {
 
 // startQueue starts completed jobs in the order of the queue. It returns whether one that does not fit
 // blocks the others.
-func (a *asrpt) startQueue(l *Scheduler) (blocked bool) {
+func (a *asrpt) startQueue(l *list.Scheduler) (blocked bool) {
 	a.starting = true
 	l.ForgetReservations()
 	kept := a.queue[:0]
@@ -358,7 +361,7 @@ type srptJobSnapshot struct {
 	FarUs *int64 `json:"far_us,omitempty"`
 }
 
-func (a *asrpt) encode(l *Scheduler) any {
+func (a *asrpt) encode(l *list.Scheduler) any {
 	out := asrptSnapshot{NowUs: a.machine.nowUs, Places: a.places, Hardware: a.placing.hardware}
 	for _, j := range l.Active() {
 		s := srptJobSnapshot{Place: srptOf(j).place, CompletedUs: srptOf(j).completedUs}
@@ -376,9 +379,9 @@ func (a *asrpt) encode(l *Scheduler) any {
 	return out
 }
 
-func (a *asrpt) decode(l *Scheduler, state json.RawMessage) bool {
+func (a *asrpt) decode(l *list.Scheduler, state json.RawMessage) bool {
 	var in asrptSnapshot
-	if DecodeState(state, &in) != nil || len(in.Jobs) != len(l.Active()) || in.NowUs < 0 || in.NowUs > l.NowUs() ||
+	if list.DecodeState(state, &in) != nil || len(in.Jobs) != len(l.Active()) || in.NowUs < 0 || in.NowUs > l.NowUs() ||
 		in.Places < 0 {
 		return false
 	}
@@ -421,7 +424,7 @@ func (a *asrpt) decode(l *Scheduler, state json.RawMessage) bool {
 			a.noted = append(a.noted, j)
 		}
 	}
-	slices.SortStableFunc(a.delayed, func(x, y *JobState) int {
+	slices.SortStableFunc(a.delayed, func(x, y *list.JobState) int {
 		return cmp.Or(cmp.Compare(srptOf(x).farUs, srptOf(y).farUs), cmp.Compare(srptOf(x).place, srptOf(y).place))
 	})
 	slices.Sort(places)

@@ -7,6 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/jobgraph"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // ASRPTConfig tunes NewASRPT. The zero value is the default.
@@ -96,7 +97,7 @@ func (cfg ASRPTConfig) withDefaults() ASRPTConfig {
 // Pass, or where jobs are delayed, O(jobs) that are completed and wait.
 //
 // With graphs the cluster must have bandwidths; errors are *hare.InvalidError.
-func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) (*Scheduler, error) {
+func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) (*list.Scheduler, error) {
 	if cfg.Graphs != nil {
 		net, err := jobgraph.NewNetwork(cluster)
 		if err != nil {
@@ -104,11 +105,11 @@ func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) (*Schedule
 		}
 		cfg.mbps = net.Mbps()
 	}
-	return NewOpened(cluster, cfg.rule(sizes.Rounds))
+	return list.NewOpened(cluster, cfg.rule(sizes.Rounds))
 }
 
 // rule is the rule for the rounds of each job; nil means that they are learned.
-func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
+func (cfg ASRPTConfig) rule(rounds map[string]int64) list.Rule {
 	if cfg.Predict != SizesTold {
 		rounds = nil
 	}
@@ -116,9 +117,9 @@ func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 		cfg.Predict = SizesTold
 	}
 	a := &asrpt{cfg: cfg.withDefaults()}
-	r := Rule{
+	r := list.Rule{
 		Name: "asrpt", Hold: hare.Rigid, Strict: !cfg.Pass && !cfg.Backfill, Rounds: rounds, LearnSizes: rounds == nil,
-		Priority: func(_ *Scheduler, j *JobState) float64 { return float64(j.Number()) },
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return float64(j.Number()) },
 		Prepare:  a.prepare, Assign: a.assign, Touched: a.touched, Left: a.left, Wake: a.wake, After: a.after,
 		State: a.encode, Restore: a.decode,
 	}
@@ -132,10 +133,10 @@ func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 }
 
 // parseASRPT is the rule for the parameters of a session.
-func parseASRPT(parameters []byte) (Rule, error) {
+func parseASRPT(parameters []byte) (list.Rule, error) {
 	cfg, err := readASRPT(parameters)
 	if err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	return cfg.rule(nil), nil
 }

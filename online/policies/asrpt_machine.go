@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/hare-sched/hare/internal/saturating"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // singleMachine is one machine that does the jobs with the least work left first and interrupts a job
@@ -21,7 +22,7 @@ type singleMachine struct {
 
 // machineJob is what a singleMachine knows of one job.
 type machineJob struct {
-	job    *JobState
+	job    *list.JobState
 	serial int
 	left   int64 // work
 	at     int   // in the heap, or −1

@@ -8,6 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/saturating"
 	"github.com/hare-sched/hare/online/jobgraph"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/placement"
 )
 
@@ -77,7 +78,7 @@ type leastKey struct {
 const maxLeast = 1 << 14
 
 // training is the graph of a job and its iterations of a round; nil where the job has none.
-func (a *asrpt) training(j *JobState) *jobgraph.Training {
+func (a *asrpt) training(j *list.JobState) *jobgraph.Training {
 	t, ok := a.cfg.Graphs[j.Spec().ID]
 	if a.placing.named != nil {
 		t, ok = a.namedBy(j)
@@ -90,7 +91,7 @@ func (a *asrpt) training(j *JobState) *jobgraph.Training {
 
 // namedBy is the training of a job by its class, and by its compute time on the first type of its profile on
 // which the graph has times.
-func (a *asrpt) namedBy(j *JobState) (jobgraph.Training, bool) {
+func (a *asrpt) namedBy(j *list.JobState) (jobgraph.Training, bool) {
 	if j.Spec().Hints == nil {
 		return jobgraph.Training{}, false
 	}
@@ -109,7 +110,7 @@ func (a *asrpt) namedBy(j *JobState) (jobgraph.Training, bool) {
 }
 
 // network is that of the nodes of the scheduler.
-func (a *asrpt) network(l *Scheduler) *jobgraph.Network {
+func (a *asrpt) network(l *list.Scheduler) *jobgraph.Network {
 	if a.placing.net == nil {
 		a.placing.net = jobgraph.NetworkOf(a.cfg.mbps, func(x, y int) int { return l.Nodes().Apart(int32(x), int32(y)) })
 	}
@@ -117,13 +118,13 @@ func (a *asrpt) network(l *Scheduler) *jobgraph.Network {
 }
 
 // leastUs is how long a round of a job takes with α_min, on the type on which that is least.
-func (a *asrpt) leastUs(l *Scheduler, j *JobState) int64 {
+func (a *asrpt) leastUs(l *list.Scheduler, j *list.JobState) int64 {
 	us, _ := a.leastOn(l, j)
 	return us
 }
 
 // leastOn is leastUs with the type; −1 where there is none.
-func (a *asrpt) leastOn(l *Scheduler, j *JobState) (us int64, gpuType int) {
+func (a *asrpt) leastOn(l *list.Scheduler, j *list.JobState) (us int64, gpuType int) {
 	gpuType = -1
 	t := a.training(j)
 	if t == nil {
@@ -148,7 +149,7 @@ func (a *asrpt) leastOn(l *Scheduler, j *JobState) (us int64, gpuType int) {
 
 // consolidatedUs is α_min of the graph of a job: α of Heavy-Edge if all GPUs of a type in service are free on the
 // nodes that the job may use, or 0 where they are too few.
-func (a *asrpt) consolidatedUs(l *Scheduler, j *JobState, g *jobgraph.Graph, gpuType int) int64 {
+func (a *asrpt) consolidatedUs(l *list.Scheduler, j *list.JobState, g *jobgraph.Graph, gpuType int) int64 {
 	p := &a.placing
 	if p.least == nil || p.capacity != l.Capacity() || len(p.least) >= maxLeast {
 		p.least, p.capacity = map[leastKey]int64{}, l.Capacity()
@@ -173,7 +174,7 @@ func (a *asrpt) consolidatedUs(l *Scheduler, j *JobState, g *jobgraph.Graph, gpu
 
 // servers are the nodes of GPUs, in the order of their first ones, each with as many of the GPUs as it has room for.
 // It takes O(GPUs + nodes).
-func (a *asrpt) servers(l *Scheduler, gpus []int, room func(node int32) int64) (all []jobgraph.Server) {
+func (a *asrpt) servers(l *list.Scheduler, gpus []int, room func(node int32) int64) (all []jobgraph.Server) {
 	left := slices.Repeat([]int64{-1}, l.Nodes().Len()) // room by node; −1 where no GPU of it came
 	at := make([]int, l.Nodes().Len())
 	for _, g := range gpus {
@@ -194,7 +195,7 @@ func (a *asrpt) servers(l *Scheduler, gpus []int, room func(node int32) int64) (
 
 // pick is Rule.picks: the GPUs of a job with a graph by Heavy-Edge, or by first fit, on the nodes that the job may
 // use. It takes what HeavyEdge takes, and O(free GPUs · nodes).
-func (a *asrpt) pick(l *Scheduler, j *JobState, gpuType int, avoid placement.Avoid) []int {
+func (a *asrpt) pick(l *list.Scheduler, j *list.JobState, gpuType int, avoid placement.Avoid) []int {
 	t := a.training(j)
 	if t == nil {
 		return nil
@@ -231,7 +232,7 @@ func (a *asrpt) pick(l *Scheduler, j *JobState, gpuType int, avoid placement.Avo
 
 // waits reports whether a job is heavy on communication and waits for GPUs that are nearer together than
 // those at hand.
-func (a *asrpt) waits(l *Scheduler, j *JobState) bool {
+func (a *asrpt) waits(l *list.Scheduler, j *list.JobState) bool {
 	if a.cfg.DelayUs < 0 || l.Nodes() == nil || j.StartedUs() >= 0 || a.idle(l) ||
 		srptOf(j).farUs >= 0 && l.NowUs() >= a.untilUs(j) {
 		return false
@@ -248,7 +249,7 @@ func (a *asrpt) waits(l *Scheduler, j *JobState) bool {
 }
 
 // mostUs is how long a round of a job takes on a type with α_max.
-func (a *asrpt) mostUs(l *Scheduler, j *JobState, t *jobgraph.Training, gpuType int) int64 {
+func (a *asrpt) mostUs(l *list.Scheduler, j *list.JobState, t *jobgraph.Training, gpuType int) int64 {
 	if t != nil {
 		return saturating.Mul(t.Graph.MostUs(l.Types()[gpuType], a.network(l)), t.Iterations)
 	}
@@ -262,7 +263,7 @@ func (a *asrpt) mostUs(l *Scheduler, j *JobState, t *jobgraph.Training, gpuType 
 
 // atHandUs is how long a round of a job takes on the free GPUs that it would get, 0 where it would get
 // none.
-func (a *asrpt) atHandUs(l *Scheduler, j *JobState, t *jobgraph.Training) int64 {
+func (a *asrpt) atHandUs(l *list.Scheduler, j *list.JobState, t *jobgraph.Training) int64 {
 	for _, m := range j.Modes() {
 		if !l.CanUse(j, m, j.Spec().Tasks) {
 			continue

@@ -7,12 +7,13 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/sim"
 )
 
 // keepsPromises is a list scheduler in a session that checks its own starts.
 type keepsPromises struct {
-	*Scheduler
+	*list.Scheduler
 	t *testing.T
 	// promised counts the starts that were checked against a promise whose time is over.
 	promised int
@@ -25,8 +26,8 @@ var _ online.Policy = (*keepsPromises)(nil)
 // GPUs in service.
 func (kp *keepsPromises) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 	type held struct {
-		j *JobState
-		p promise
+		j *list.JobState
+		p list.promise
 	}
 	var before []held
 	for _, j := range kp.Active() { // only the first job that waits has a reservation
@@ -85,7 +86,7 @@ func TestReservationsHold(t *testing.T) {
 			}
 			inst.Jobs = append(inst.Jobs, j)
 		}
-		l, err := Open(sim.Cluster(inst), nil, withoutParameters(func() Rule { return easy(nil) }))
+		l, err := list.Open(sim.Cluster(inst), nil, withoutParameters(func() list.Rule { return easy(nil) }))
 		if err != nil {
 			t.Fatal(err)
 		}

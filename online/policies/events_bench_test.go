@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 )
 
@@ -27,11 +28,11 @@ func BenchmarkEvents(b *testing.B) {
 	for _, x := range []struct {
 		name, policy string
 		learning     bool
-		guard        GuardConfig
+		guard        list.GuardConfig
 	}{
-		{"hgittins", "hgittins", false, GuardConfig{}}, {"rolling", "rolling", false, GuardConfig{}},
-		{"learning", "rolling", true, GuardConfig{}}, {"hgittins-limit", "hgittins", false, GuardConfig{FIFOSlowdown: 1}},
-		{"rolling-limit", "rolling", false, GuardConfig{FIFOSlowdown: 1}},
+		{"hgittins", "hgittins", false, list.GuardConfig{}}, {"rolling", "rolling", false, list.GuardConfig{}},
+		{"learning", "rolling", true, list.GuardConfig{}}, {"hgittins-limit", "hgittins", false, list.GuardConfig{FIFOSlowdown: 1}},
+		{"rolling-limit", "rolling", false, list.GuardConfig{FIFOSlowdown: 1}},
 	} {
 		b.Run(x.name, func(b *testing.B) {
 			took := slices.Repeat([]time.Duration{time.Hour}, events)
@@ -70,7 +71,7 @@ func BenchmarkEvents(b *testing.B) {
 // fullCluster is a cluster on which many jobs run and wait.
 type fullCluster struct {
 	tb      testing.TB
-	policy  *Scheduler
+	policy  *list.Scheduler
 	rolling *Rolling // nil for another policy
 	// learning says that the policy must measure what it knows of times.
 	learning bool
@@ -86,7 +87,7 @@ type fullCluster struct {
 	events   int
 }
 
-func newFullCluster(tb testing.TB, name string, jobs, gpus int, learning bool, guard GuardConfig) *fullCluster {
+func newFullCluster(tb testing.TB, name string, jobs, gpus int, learning bool, guard list.GuardConfig) *fullCluster {
 	cluster := &hare.Cluster{}
 	for t, of := range []int{40, 30, 15, 15} {
 		cluster.Nodes = append(cluster.Nodes, hare.Node{Name: strconv.Itoa(t),

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 )
 
@@ -14,7 +15,7 @@ import (
 // later. It is an entry of three lists by different keys.
 type heldGPUs struct {
 	key     int64
-	job     *JobState
+	job     *list.JobState
 	count   int64
 	endUs   int64 // of the round that runs, by the job's profile
 	restUs  int64 // the rounds that follow on the same GPUs
@@ -70,7 +71,7 @@ type gpuReleases struct {
 	rounds  heldList // by the end of the round that runs, without those that are overdue
 	ends    heldList // the same by the end of the rest
 	overdue heldList // by the rest
-	loose   []GPURelease
+	loose   []list.GPURelease
 }
 
 func newGPUReleases() *gpuReleases {
@@ -214,7 +215,7 @@ func (hc *heldCursor) next(skip func(*heldGPUs) bool) (h *heldGPUs) {
 // reservation finds when enough GPUs of a type are expected to be free for a row of a
 // job, and not before notBeforeUs. Jobs that the plan has before that job keep their GPUs to the
 // end of their rows. It takes O(log jobs) and the jobs whose GPUs are awaited.
-func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount, notBeforeUs int64) gpuReservation {
+func (r *rolling) reservation(j *list.JobState, row *planner.Row, c planner.TypeCount, notBeforeUs int64) gpuReservation {
 	l, gr := r.l, r.index.releases[c.Type]
 	gr.settle(l.NowUs(), c.Type)
 	cursor := func(list *heldList, rest bool) heldCursor {
@@ -227,7 +228,7 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 	atUs := max(notBeforeUs, l.NowUs())
 	room := r.free[c.Type] + ends.countTo(atUs) + rounds.countTo(atUs) + overdue.countTo(atUs-l.NowUs()) +
 		late.countTo(math.MaxInt64)
-	stale := func(o *JobState) {
+	stale := func(o *list.JobState) {
 		for i := range planOf(o).turns.held {
 			h := &planOf(o).turns.held[i]
 			freeUs := h.endUs
@@ -256,11 +257,11 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 			if h.startUs <= row.StartUs {
 				endUs += h.restUs
 			}
-			gr.loose = append(gr.loose, GPURelease{endUs, h.count})
+			gr.loose = append(gr.loose, list.GPURelease{endUs, h.count})
 		}
 	}
 	gr.loose = l.GuardReleases(gr.loose, c.Type)
-	slices.SortFunc(gr.loose, func(a, b GPURelease) int { return cmp.Compare(a.AtUs, b.AtUs) })
+	slices.SortFunc(gr.loose, func(a, b list.GPURelease) int { return cmp.Compare(a.AtUs, b.AtUs) })
 	loose := gr.loose
 	for ; len(loose) > 0 && loose[0].AtUs <= atUs; loose = loose[1:] {
 		room += loose[0].Count
@@ -272,18 +273,18 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 	skip := func(h *heldGPUs) bool { return h.job == j || planOf(h.job).turns.touched }
 	end, over, round := ends.next(skip), overdue.next(skip), rounds.next(skip)
 	for {
-		first, from := GPURelease{AtUs: math.MaxInt64}, 0
+		first, from := list.GPURelease{AtUs: math.MaxInt64}, 0
 		if len(loose) > 0 {
 			first, from = loose[0], 1
 		}
 		if end != nil && (from == 0 || end.key < first.AtUs) {
-			first, from = GPURelease{end.key, end.count}, 2
+			first, from = list.GPURelease{end.key, end.count}, 2
 		}
 		if over != nil && (from == 0 || l.NowUs()+over.key < first.AtUs) {
-			first, from = GPURelease{l.NowUs() + over.key, over.count}, 3
+			first, from = list.GPURelease{l.NowUs() + over.key, over.count}, 3
 		}
 		if round != nil && (from == 0 || round.key < first.AtUs) {
-			first, from = GPURelease{round.key, round.count}, 4
+			first, from = list.GPURelease{round.key, round.count}, 4
 		}
 		if from == 0 || room >= c.Count && first.AtUs > atUs {
 			break
@@ -308,7 +309,7 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 }
 
 // heldOf are the GPUs of a type that a job holds; false where it holds none.
-func (r *rolling) heldOf(o *JobState, gpuType int) (heldGPUs, bool) {
+func (r *rolling) heldOf(o *list.JobState, gpuType int) (heldGPUs, bool) {
 	l := r.l
 	h := heldGPUs{job: o, count: r.held(o, gpuType), startUs: math.MinInt64}
 	if h.count == 0 {
@@ -318,9 +319,9 @@ func (r *rolling) heldOf(o *JobState, gpuType int) (heldGPUs, bool) {
 	next := nextRow(o)
 	switch {
 	case o.Spec().Sync == hare.Rigid:
-		h.restUs = SpanUs(r.belief.RoundsLeft(o)-1, l.HeldUs(o, gpuType))
+		h.restUs = list.SpanUs(r.belief.RoundsLeft(o)-1, l.HeldUs(o, gpuType))
 	case next != nil && r.holds(o, next):
-		h.restUs = SpanUs(next.Round+next.Rounds-o.Round()-1, longestUs(o, next.Types))
+		h.restUs = list.SpanUs(next.Round+next.Rounds-o.Round()-1, longestUs(o, next.Types))
 		if h.restUs > 0 {
 			h.startUs = next.StartUs
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
 )
@@ -67,10 +68,10 @@ const slack = 1e-5
 
 // run simulates an instance under a rule and checks the log with κ in the place of the
 // rule's own.
-func (ga *guardAudit) run(ctx context.Context, inst *hare.Instance, rule Rule, cfg sim.Config) error {
+func (ga *guardAudit) run(ctx context.Context, inst *hare.Instance, rule list.Rule, cfg sim.Config) error {
 	ga.size = map[string]int64{}
 	if size := rule.Guard.size; size != nil {
-		rule.Guard.size = func(j *JobState) int64 {
+		rule.Guard.size = func(j *list.JobState) int64 {
 			n := size(j)
 			if _, twice := ga.size[j.Spec().ID]; !twice {
 				ga.size[j.Spec().ID] = n
@@ -80,14 +81,14 @@ func (ga *guardAudit) run(ctx context.Context, inst *hare.Instance, rule Rule, c
 	}
 	ga.served = map[string]int64{}
 	begun := map[string]int64{} // rounds that have been counted
-	rule.Started = func(_ *Scheduler, j *JobState, _ int) {
+	rule.Started = func(_ *list.Scheduler, j *list.JobState, _ int) {
 		if id := j.Spec().ID; j.guarded.ticket > 0 && j.Round() >= begun[id] {
 			ga.servedUs += float64(j.guarded.work)
 			ga.served[id]++
 			begun[id] = j.Round() + 1
 		}
 	}
-	scheduler := New(sim.Cluster(inst), rule)
+	scheduler := list.New(sim.Cluster(inst), rule)
 	ga.late = scheduler.limited() && rule.Guard.tickets
 	cfg.Log = func(r wire.Record) error {
 		tickets := map[string]bool{}
@@ -141,7 +142,7 @@ func (ga *guardAudit) replay(inst *hare.Instance, check bool) error {
 	if check && ga.fault != nil {
 		return ga.fault
 	}
-	if limit := ga.inServiceUs/lateShare + ga.widest; check && float64(ga.lateUs) > limit*(1+slack)+1 {
+	if limit := ga.inServiceUs/list.lateShare + ga.widest; check && float64(ga.lateUs) > limit*(1+slack)+1 {
 		return fmt.Errorf("theorem 3: late jobs had %d µs, and the limit is %g µs", ga.lateUs, limit)
 	}
 	if limit := ga.inServiceUs/ga.kappa + ga.roundsUs + float64(ga.lateUs); check && ga.servedUs > limit*(1+slack)+1 {
@@ -188,7 +189,7 @@ func (ga *guardAudit) event(e *hare.Event) {
 		ga.release(j)
 		limit := j.missed/ga.kappa + 1 + slack
 		if ga.late {
-			limit += 1 + float64(ga.nowUs-j.arrivedUs)/j.roundUs/(leastSlowdown/1e6)
+			limit += 1 + float64(ga.nowUs-j.arrivedUs)/j.roundUs/(list.leastSlowdown/1e6)
 		}
 		if n := float64(ga.served[e.Job]); n > limit {
 			ga.fault = fmt.Errorf("theorem 2: the guard served %g rounds of job %s, which missed %g", n, e.Job, j.missed)

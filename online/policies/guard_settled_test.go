@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
 )
 
 // eager is a scheduler that looks at the quotas of all jobs at each event.
-type eager struct{ *Scheduler }
+type eager struct{ *list.Scheduler }
 
 func (e eager) Step(nowUs int64, events []hare.Event) (out []hare.Decision, err error) {
 	for i := range events {
@@ -43,7 +44,7 @@ func TestSettledQuotas(t *testing.T) {
 		var logs [2][]string
 		backs := 0
 		for k := range logs {
-			l := New(sim.Cluster(inst), guardedRules(GuardConfig{Kappa: 1})["hgittins"])
+			l := list.New(sim.Cluster(inst), guardedRules(list.GuardConfig{Kappa: 1})["hgittins"])
 			cfg := sim.Config{NoSchedule: true, Log: func(r wire.Record) error {
 				backs += l.guard.back
 				logs[k] = append(logs[k], fmt.Sprint(r.Event.Type, r.Event.Job, r.Decisions, l.guard.back, len(l.guard.due)))

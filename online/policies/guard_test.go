@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 	"github.com/hare-sched/hare/online/policytest"
 	"github.com/hare-sched/hare/sim"
@@ -41,8 +42,8 @@ func TestEagerGuardKeepsPromises(t *testing.T) {
 
 // guardedRules are the rules of rolling and hgittins with a guard, without a search, which
 // theorems do not need.
-func guardedRules(guard GuardConfig) map[string]Rule {
-	return map[string]Rule{
+func guardedRules(guard list.GuardConfig) map[string]list.Rule {
+	return map[string]list.Rule{
 		"rolling":  newRolling(RollingConfig{Guard: guard, Work: planner.Work{Moves: -1}}).rule(),
 		"hgittins": HGittinsConfig{Guard: guard}.rule(),
 	}
@@ -143,7 +144,7 @@ func TestGuardTheorems(t *testing.T) {
 				kappa := rapid.SampledFrom([]float64{0.1, 0.3, 1}).Draw(rt, "kappa")
 				ga := &guardAudit{kappa: kappa}
 				inst := randomStream(rt)
-				err := ga.run(t.Context(), inst, guardedRules(GuardConfig{Kappa: kappa})[name], disturbances(rt))
+				err := ga.run(t.Context(), inst, guardedRules(list.GuardConfig{Kappa: kappa})[name], disturbances(rt))
 				if err != nil {
 					rt.Fatal(err)
 				}
@@ -162,7 +163,7 @@ func TestGuardTheorems(t *testing.T) {
 func TestGuardTheoremsOfLateJobs(t *testing.T) {
 	late := int64(0)
 	rapid.Check(t, func(rt *rapid.T) {
-		cfg := GuardConfig{Kappa: rapid.SampledFrom([]float64{0.3, 1, 8}).Draw(rt, "kappa"), FIFOSlowdown: leastFIFOSlowdown}
+		cfg := list.GuardConfig{Kappa: rapid.SampledFrom([]float64{0.3, 1, 8}).Draw(rt, "kappa"), FIFOSlowdown: list.leastFIFOSlowdown}
 		ga := &guardAudit{kappa: cfg.Kappa}
 		inst := randomStream(rt)
 		if err := ga.run(t.Context(), inst, guardedRules(cfg)["hgittins"], disturbances(rt)); err != nil {
@@ -179,10 +180,10 @@ func TestGuardTheoremsOfLateJobs(t *testing.T) {
 // that goes on.
 func TestLateJobsAfterRestore(t *testing.T) {
 	for _, name := range []string{"hgittins", "rolling"} {
-		rule := guardedRules(GuardConfig{FIFOSlowdown: leastFIFOSlowdown})[name]
-		scheduler := New(sim.Cluster(starving(2)), rule)
+		rule := guardedRules(list.GuardConfig{FIFOSlowdown: list.leastFIFOSlowdown})[name]
+		scheduler := list.New(sim.Cluster(starving(2)), rule)
 		cfg := sim.Config{NoSchedule: true}
-		var restored *Scheduler
+		var restored *list.Scheduler
 		records, late := 0, false
 		cfg.Log = func(r wire.Record) error {
 			if records++; restored != nil {
@@ -199,8 +200,8 @@ func TestLateJobsAfterRestore(t *testing.T) {
 				return nil
 			}
 			var err error
-			restored, err = Restore(scheduler.AppendSnapshot(nil), func([]byte) (Rule, error) {
-				return guardedRules(GuardConfig{FIFOSlowdown: leastFIFOSlowdown})[name], nil
+			restored, err = list.Restore(scheduler.AppendSnapshot(nil), func([]byte) (list.Rule, error) {
+				return guardedRules(list.GuardConfig{FIFOSlowdown: list.leastFIFOSlowdown})[name], nil
 			})
 			return err
 		}
@@ -220,7 +221,7 @@ func TestAuditFindsStarvation(t *testing.T) {
 		for victim, tasks := range map[string]int64{"wide": 2, "long": 1} {
 			for _, off := range []bool{false, true} {
 				ga := &guardAudit{kappa: 1}
-				err := ga.run(t.Context(), starving(tasks), guardedRules(GuardConfig{Kappa: 1, Off: off})[name], sim.Config{})
+				err := ga.run(t.Context(), starving(tasks), guardedRules(list.GuardConfig{Kappa: 1, Off: off})[name], sim.Config{})
 				if (err != nil) != off {
 					t.Errorf("%s, %s job, guard off %v: %v", name, victim, off, err)
 				}
@@ -298,8 +299,8 @@ func TestGuardTheoremsOnAllTinyStreams(t *testing.T) {
 					inst.Jobs[i].ID, inst.Jobs[i].ReleaseUs = string(rune('x'+i)), at[i]
 				}
 				for _, faults := range [][]sim.Fault{nil, {{GPU: "A/0", FromUs: 1.5e6, UntilUs: 4e6}}} {
-					ga := &guardAudit{kappa: leastKappa}
-					rule := guardedRules(GuardConfig{Kappa: leastKappa})[c.policy]
+					ga := &guardAudit{kappa: list.leastKappa}
+					rule := guardedRules(list.GuardConfig{Kappa: list.leastKappa})[c.policy]
 					if err := ga.run(t.Context(), inst, rule, sim.Config{Faults: faults}); err != nil {
 						t.Fatalf("%s on %v, faults %v, jobs %+v: %v", c.policy, c.gpus, faults, inst.Jobs, err)
 					}
@@ -332,8 +333,8 @@ func TestLimitIsForOneType(t *testing.T) {
 		{0, []string{"T4"}, true}, {0, []string{"T4", "V100"}, false}, {-1, []string{"T4"}, false},
 		{2, []string{"T4", "V100"}, true},
 	} {
-		guard := GuardConfig{FIFOSlowdown: x.fifoSlowdown}
-		for _, l := range []*Scheduler{
+		guard := list.GuardConfig{FIFOSlowdown: x.fifoSlowdown}
+		for _, l := range []*list.Scheduler{
 			NewHGittins(cluster(x.types...), HGittinsConfig{Guard: guard}),
 			NewRolling(cluster(x.types...), RollingConfig{Guard: guard}).Scheduler,
 		} {

@@ -3,6 +3,7 @@ package policies
 import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // HGittinsConfig tunes NewHGittins. The zero value is good. Each switch undoes one
@@ -16,7 +17,7 @@ type HGittinsConfig struct {
 	// NotSticky does not prefer the GPUs of a job's last round.
 	NotSticky bool
 	// Guard is the guard against starvation.
-	Guard GuardConfig
+	Guard list.GuardConfig
 	// ByArrival orders jobs by arrival instead of by their index.
 	ByArrival bool
 }
@@ -31,15 +32,15 @@ type HGittinsConfig struct {
 // sizes give first come, first served, heavy tails give least attained service, and no
 // threshold is chosen. HLAS (IEEE TCC 2024) instead has queues by attained service, in
 // which a gang that does not fit holds up the others, and moves jobs to slow types.
-func NewHGittins(cluster *hare.Cluster, cfg HGittinsConfig) *Scheduler {
-	return New(cluster, cfg.rule())
+func NewHGittins(cluster *hare.Cluster, cfg HGittinsConfig) *list.Scheduler {
+	return list.New(cluster, cfg.rule())
 }
 
 // hgittins is the state beyond that of list scheduling.
 type hgittins struct {
 	cfg    HGittinsConfig
-	belief *SizeBelief
-	index  func(*JobState) *gittinsIndexOfJob
+	belief *list.SizeBelief
+	index  func(*list.JobState) *gittinsIndexOfJob
 }
 
 // gittinsIndexOfJob is the Gittins index of a job after some rounds, by a version of the belief and of the job's times.
@@ -48,8 +49,8 @@ type gittinsIndexOfJob struct {
 	rounds, version, timesVersion int64
 }
 
-func (cfg HGittinsConfig) rule() Rule {
-	return cfg.ruleWith(&SizeBelief{}, func(j *JobState) *gittinsIndexOfJob {
+func (cfg HGittinsConfig) rule() list.Rule {
+	return cfg.ruleWith(&list.SizeBelief{}, func(j *list.JobState) *gittinsIndexOfJob {
 		x, ok := j.Own.(*gittinsIndexOfJob)
 		if !ok {
 			x = &gittinsIndexOfJob{}
@@ -60,16 +61,16 @@ func (cfg HGittinsConfig) rule() Rule {
 }
 
 // ruleWith is the rule with a belief, and a place for the index of each job, that may be another rule's too.
-func (cfg HGittinsConfig) ruleWith(belief *SizeBelief, index func(*JobState) *gittinsIndexOfJob) Rule {
+func (cfg HGittinsConfig) ruleWith(belief *list.SizeBelief, index func(*list.JobState) *gittinsIndexOfJob) list.Rule {
 	if cfg.SlowestFactor == 0 {
 		cfg.SlowestFactor = 4
 	}
 	h := &hgittins{cfg: cfg, belief: belief, index: index}
-	rule := Rule{
+	rule := list.Rule{
 		Name: "hgittins", Hold: hare.Gang, Strict: cfg.Strict, Sticky: !cfg.NotSticky, Slowest: cfg.SlowestFactor,
 		Priority: h.priority,
 		Prepare:  h.belief.Learn,
-		Left:     func(_ *Scheduler, j *JobState, ended bool) { h.belief.Observe(j, ended) },
+		Left:     func(_ *list.Scheduler, j *list.JobState, ended bool) { h.belief.Observe(j, ended) },
 		State:    h.belief.Encode,
 		Restore:  h.belief.Decode,
 		Guard:    cfg.Guard.Rule(h.belief, true),
@@ -81,7 +82,7 @@ func (cfg HGittinsConfig) ruleWith(belief *SizeBelief, index func(*JobState) *gi
 }
 
 // priority is from −∞ to 0, and falls with the index.
-func (h *hgittins) priority(l *Scheduler, j *JobState) float64 {
+func (h *hgittins) priority(l *list.Scheduler, j *list.JobState) float64 {
 	if h.cfg.ByArrival {
 		return float64(j.Number())
 	}
@@ -96,26 +97,26 @@ func (h *hgittins) priority(l *Scheduler, j *JobState) float64 {
 
 // parseHGittins reads {"slowest_factor": 4, "strict": false, "sticky": true, "by_arrival":
 // false, "guard": true, "kappa": 8, "fifo_slowdown": 1}.
-func parseHGittins(parameters []byte) (Rule, error) {
+func parseHGittins(parameters []byte) (list.Rule, error) {
 	form := struct {
 		SlowestFactor *float64 `json:"slowest_factor"`
 		Strict        bool     `json:"strict"`
 		Sticky        *bool    `json:"sticky"`
 		ByArrival     bool     `json:"by_arrival"`
-		GuardForm
+		list.GuardForm
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	guard, err := form.GuardForm.Config("hgittins")
 	if err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	cfg := HGittinsConfig{Strict: form.Strict, ByArrival: form.ByArrival, NotSticky: form.Sticky != nil && !*form.Sticky,
 		Guard: guard}
 	if form.SlowestFactor != nil {
 		if !(*form.SlowestFactor >= 1) {
-			return Rule{}, online.Invalid("/slowest_factor", "out_of_range",
+			return list.Rule{}, online.Invalid("/slowest_factor", "out_of_range",
 				"hgittins: slowest_factor is %v: it must be at least 1", *form.SlowestFactor)
 		}
 		cfg.SlowestFactor = *form.SlowestFactor

@@ -5,11 +5,12 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/sim"
 )
 
 // speedsOf is a scheduler of rolling with two types.
-func speedsOf(t *testing.T, jobs ...[]hare.Profile) *Scheduler {
+func speedsOf(t *testing.T, jobs ...[]hare.Profile) *list.Scheduler {
 	p := NewRolling(&hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 1},
 		{Type: "B", Count: 1}}}}}, RollingConfig{Aside: true})
 	for i, on := range jobs {
@@ -113,14 +114,14 @@ func (em *emptied) Step(nowUs int64, events []hare.Event) ([]hare.Decision, erro
 
 // A snapshot of speeds that contradicts itself is refused.
 func TestRestoreSpeeds(t *testing.T) {
-	one := []speedSnapshot{{}}
-	for _, s := range []SpeedsSnapshot{{}, {Of: one, Jobs: -1}, {Of: one, Types: make([]typeSpeed, 3)},
-		{Of: one, Types: []typeSpeed{{Sum: -1}}}, {Of: one, Rounds: medianSnapshot{Oldest: 5}},
-		{Of: []speedSnapshot{{Measured: []measuredTimes{{Type: 2, Us: []int64{1}}}}}},
-		{Of: []speedSnapshot{{Measured: []measuredTimes{{Type: 0}}}}},
-		{Of: []speedSnapshot{{Measured: []measuredTimes{{Type: 0, Us: []int64{0}}}}}},
-		{Of: []speedSnapshot{{Modes: []modeSnapshot{{Type: 1, DurationUs: 1}}}}},
-		{Of: []speedSnapshot{{Modes: []modeSnapshot{{Type: 0}}}}}} {
+	one := []list.speedSnapshot{{}}
+	for _, s := range []list.SpeedsSnapshot{{}, {Of: one, Jobs: -1}, {Of: one, Types: make([]list.typeSpeed, 3)},
+		{Of: one, Types: []list.typeSpeed{{Sum: -1}}}, {Of: one, Rounds: list.medianSnapshot{Oldest: 5}},
+		{Of: []list.speedSnapshot{{Measured: []list.measuredTimes{{Type: 2, Us: []int64{1}}}}}},
+		{Of: []list.speedSnapshot{{Measured: []list.measuredTimes{{Type: 0}}}}},
+		{Of: []list.speedSnapshot{{Measured: []list.measuredTimes{{Type: 0, Us: []int64{0}}}}}},
+		{Of: []list.speedSnapshot{{Modes: []list.modeSnapshot{{Type: 1, DurationUs: 1}}}}},
+		{Of: []list.speedSnapshot{{Modes: []list.modeSnapshot{{Type: 0}}}}}} {
 		if speedsOf(t, []hare.Profile{{Type: "A", ComputeUs: 1}}).RestoreSpeeds(&s) {
 			t.Errorf("%+v is restored", s)
 		}

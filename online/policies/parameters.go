@@ -1,6 +1,9 @@
 package policies
 
-import "slices"
+import (
+	"github.com/hare-sched/hare/online/list"
+	"slices"
+)
 
 // Parameter is a parameter of a policy in sessions.
 type Parameter struct {
@@ -18,7 +21,7 @@ type Parameter struct {
 
 var guardParameters = []Parameter{
 	{"guard", "boolean", "", true, "whether the guard against starvation is on"},
-	{"kappa", "number", "", int64(DefaultKappa), "by how many times its rounds a job may fall behind round robin " +
+	{"kappa", "number", "", int64(list.DefaultKappa), "by how many times its rounds a job may fall behind round robin " +
 		"before GPUs are kept for it"},
 	{"fifo_slowdown", "number", "", nil, "the slowdown that jobs should not exceed, as a multiple of the 99th " +
 		"percentile that first come, first served would have, 0 for no limit; left out: 1 where all GPUs are of one " +

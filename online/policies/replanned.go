@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/model"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/relax"
 )
 
@@ -28,22 +29,22 @@ type replanned struct {
 
 // hareInSessions is the rule of hare_paper for sessions: algorithm 1, which takes tasks in
 // the order of the relaxation, each to the GPU that is free first, fastest types first.
-func hareInSessions() Rule { return (&replanned{}).rule("hare_paper", hare.Relaxed) }
+func hareInSessions() list.Rule { return (&replanned{}).rule("hare_paper", hare.Relaxed) }
 
 // schedHomoInSessions is the rule of sched_homo for sessions.
-func schedHomoInSessions() Rule {
+func schedHomoInSessions() list.Rule {
 	r := (&replanned{averaged: true}).rule("sched_homo", hare.Rigid)
 	r.TypesByName = true
 	return r
 }
 
-func (rp *replanned) rule(name string, hold hare.Sync) Rule {
-	return Rule{
+func (rp *replanned) rule(name string, hold hare.Sync) list.Rule {
+	return list.Rule{
 		Name: name, Hold: hold, LearnSizes: true,
-		Priority: func(_ *Scheduler, j *JobState) float64 { return rankOf(j) },
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return rankOf(j) },
 		Prepare:  rp.prepare,
-		Left:     func(*Scheduler, *JobState, bool) { rp.due = true },
-		Resized:  func(*Scheduler) { rp.due = true },
+		Left:     func(*list.Scheduler, *list.JobState, bool) { rp.due = true },
+		Resized:  func(*list.Scheduler) { rp.due = true },
 		State:    rp.encode, Restore: rp.decode,
 	}
 }
@@ -58,7 +59,7 @@ const (
 )
 
 // prepare orders the jobs where something has changed.
-func (rp *replanned) prepare(l *Scheduler) {
+func (rp *replanned) prepare(l *list.Scheduler) {
 	if !rp.due {
 		return
 	}
@@ -68,7 +69,7 @@ func (rp *replanned) prepare(l *Scheduler) {
 		j.Own = unplanned / 2 * (1 - float64(j.Spec().WeightMicro)/(float64(j.Spec().WeightMicro)+
 			float64(j.RoundsLeft())*float64(l.RoundUs(j))*float64(j.Spec().Tasks)))
 	}
-	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(rankOf(a), rankOf(b)) })
+	slices.SortStableFunc(jobs, func(a, b *list.JobState) int { return cmp.Compare(rankOf(a), rankOf(b)) })
 	if len(jobs) > maxReplanned {
 		jobs = jobs[:maxReplanned]
 	}
@@ -82,7 +83,7 @@ func (rp *replanned) prepare(l *Scheduler) {
 				GPUs: []hare.TypeCount{{Type: l.Types()[t], Count: n}}})
 		}
 	}
-	var placed []*JobState
+	var placed []*list.JobState
 	for _, j := range jobs {
 		if spec, ok := relaxable(l, j); ok {
 			inst.Jobs, placed = append(inst.Jobs, spec), append(placed, j)
@@ -113,7 +114,7 @@ func (rp *replanned) prepare(l *Scheduler) {
 
 // relaxable is a job as a relaxation has it; false where no GPUs in service of known
 // speed are enough for a round.
-func relaxable(l *Scheduler, j *JobState) (hare.Job, bool) {
+func relaxable(l *list.Scheduler, j *list.JobState) (hare.Job, bool) {
 	_, mix := l.Holding(j)
 	out := hare.Job{ID: strconv.Itoa(j.Number()), WeightMicro: j.Spec().WeightMicro, Tasks: j.Spec().Tasks,
 		Sync: max(hare.Gang, j.Spec().Sync), Rounds: j.RoundsLeft()}
@@ -135,7 +136,7 @@ type replannedSnapshot struct {
 	Keys []float64 `json:"keys"`
 }
 
-func (rp *replanned) encode(l *Scheduler) any {
+func (rp *replanned) encode(l *list.Scheduler) any {
 	s := replannedSnapshot{Due: rp.due}
 	for _, j := range l.Active() {
 		s.Keys = append(s.Keys, rankOf(j))
@@ -143,9 +144,9 @@ func (rp *replanned) encode(l *Scheduler) any {
 	return s
 }
 
-func (rp *replanned) decode(l *Scheduler, state json.RawMessage) bool {
+func (rp *replanned) decode(l *list.Scheduler, state json.RawMessage) bool {
 	var s replannedSnapshot
-	if DecodeState(state, &s) != nil || len(s.Keys) != len(l.Active()) {
+	if list.DecodeState(state, &s) != nil || len(s.Keys) != len(l.Active()) {
 		return false
 	}
 	rp.due = s.Due

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 )
 
@@ -26,7 +27,7 @@ type RollingConfig struct {
 	// that the policy measures it, and a negative number nothing.
 	SwitchUs int64
 	// Guard is the guard against starvation.
-	Guard GuardConfig
+	Guard list.GuardConfig
 	// Seed is of the search.
 	Seed int64
 	// Aside says that the policy's host makes the plans, by Ask and Take. Otherwise Step
@@ -51,7 +52,7 @@ type RollingConfig struct {
 // Rolling is the policy rolling. It is a ListScheduler whose plans its host may make
 // aside.
 type Rolling struct {
-	*Scheduler
+	*list.Scheduler
 	rolling *rolling
 }
 
@@ -75,7 +76,7 @@ var (
 // and when the plan is too old, the policy decides as hgittins does.
 func NewRolling(cluster *hare.Cluster, cfg RollingConfig) *Rolling {
 	r := newRolling(cfg)
-	return &Rolling{New(cluster, r.rule()), r}
+	return &Rolling{list.New(cluster, r.rule()), r}
 }
 
 // Defaults of RollingConfig.
@@ -106,18 +107,18 @@ func newRolling(cfg RollingConfig) *rolling {
 	if cfg.Guard.Kappa == 0 {
 		cfg.Guard.Kappa = rollingKappa
 	}
-	r := &rolling{cfg: cfg, belief: &SizeBelief{}, setup: NewSetupTime(cfg.SwitchUs)}
-	r.fallback = HGittinsConfig{}.ruleWith(r.belief, func(j *JobState) *gittinsIndexOfJob { return &planOf(j).index })
+	r := &rolling{cfg: cfg, belief: &list.SizeBelief{}, setup: list.NewSetupTime(cfg.SwitchUs)}
+	r.fallback = HGittinsConfig{}.ruleWith(r.belief, func(j *list.JobState) *gittinsIndexOfJob { return &planOf(j).index })
 	return r
 }
 
-func (r *rolling) rule() Rule {
-	rule := Rule{
+func (r *rolling) rule() list.Rule {
+	rule := list.Rule{
 		Name: r.cfg.name, Hold: hare.Gang, Rounds: r.cfg.Rounds, Sticky: true,
 		Priority: r.priority,
 		Prepare:  r.prepare, Assign: r.assign, Left: r.left,
 		Touched: r.index.touch,
-		Resized: func(l *Scheduler) { r.changed(l) },
+		Resized: func(l *list.Scheduler) { r.changed(l) },
 		State:   r.encode, Restore: r.decode,
 		Guard: r.cfg.Guard.Rule(r.belief, false), Setup: &r.setup, Speeds: &r.speeds,
 	}
@@ -131,8 +132,8 @@ func (r *rolling) rule() Rule {
 // claims.
 type rolling struct {
 	cfg      RollingConfig
-	belief   *SizeBelief
-	fallback Rule // hgittins, with the same belief
+	belief   *list.SizeBelief
+	fallback list.Rule // hgittins, with the same belief
 	// changes counts arrivals, ends of jobs, and GPUs that join or leave. A plan is due
 	// where the last one has not seen all of them.
 	changes int64
@@ -146,16 +147,16 @@ type rolling struct {
 	fresh bool
 	index turnIndex
 
-	setup  SetupTime
-	speeds LearnedSpeeds
+	setup  list.SetupTime
+	speeds list.LearnedSpeeds
 
 	// Those below are of one call of assign.
-	l        *Scheduler
+	l        *list.Scheduler
 	free     []int64 // GPUs of each type
 	reserved []gpuReservation
-	onNodes  NodeReservation
-	onQuotas map[int32]QuotaReservation   // what is kept of quotas, by number
-	noRoom   map[needOnNodes][]tasksUntil // of this assignment
+	onNodes  list.NodeReservation
+	onQuotas map[int32]list.QuotaReservation // what is kept of quotas, by number
+	noRoom   map[needOnNodes][]tasksUntil    // of this assignment
 }
 
 // followedPlan is what the policy keeps of the last plan beside the claims.
@@ -186,7 +187,7 @@ type jobPlan struct {
 }
 
 // planOf is what rolling keeps of a job.
-func planOf(j *JobState) *jobPlan {
+func planOf(j *list.JobState) *jobPlan {
 	x, ok := j.Own.(*jobPlan)
 	if !ok {
 		x = &jobPlan{}
@@ -197,7 +198,7 @@ func planOf(j *JobState) *jobPlan {
 
 // nextRow is the row of the plan for the round of a job that waits, or for the one after
 // the round that runs; nil where the plan has none. The last row is for all later rounds.
-func nextRow(j *JobState) *planner.Row {
+func nextRow(j *list.JobState) *planner.Row {
 	c := planOf(j).claim
 	if c == nil {
 		return nil
@@ -213,20 +214,20 @@ func nextRow(j *JobState) *planner.Row {
 }
 
 // nextRound is the round that starts next.
-func nextRound(j *JobState) int64 {
+func nextRound(j *list.JobState) int64 {
 	if len(j.GPUs()) > 0 {
 		return j.Round() + 1
 	}
 	return j.Round()
 }
 
-func (r *rolling) left(l *Scheduler, j *JobState, ended bool) {
+func (r *rolling) left(l *list.Scheduler, j *list.JobState, ended bool) {
 	r.changed(l)
 	r.belief.Observe(j, ended)
 }
 
 // changed takes note of a change that makes a plan due.
-func (r *rolling) changed(l *Scheduler) {
+func (r *rolling) changed(l *list.Scheduler) {
 	r.changes++
 	if r.cfg.Aside {
 		r.unseen.add(r.changes, l.NowUs())
@@ -249,7 +250,7 @@ func (r *rolling) pace(askedUs int64) {
 }
 
 // prepare makes a plan where one is due and no host makes it, and follows it.
-func (r *rolling) prepare(l *Scheduler) {
+func (r *rolling) prepare(l *list.Scheduler) {
 	r.fresh = false
 	if r.cfg.Aside {
 		r.belief.Learn(l)
@@ -273,7 +274,7 @@ func (r *rolling) prepare(l *Scheduler) {
 }
 
 // priority is that of the plan, or of hgittins where that decides.
-func (r *rolling) priority(l *Scheduler, j *JobState) float64 {
+func (r *rolling) priority(l *list.Scheduler, j *list.JobState) float64 {
 	if r.fallsBack(l) {
 		return r.fallback.Priority(l, j)
 	}
@@ -284,12 +285,12 @@ func (r *rolling) priority(l *Scheduler, j *JobState) float64 {
 }
 
 // fallsBack reports whether hgittins decides.
-func (r *rolling) fallsBack(l *Scheduler) bool {
+func (r *rolling) fallsBack(l *list.Scheduler) bool {
 	return r.cfg.Aside && (r.plan.number == 0 || r.tooOld(l))
 }
 
 // tooOld reports whether a change that the plan has not seen is older than RollingConfig.MaxAgeUs.
-func (r *rolling) tooOld(l *Scheduler) bool {
+func (r *rolling) tooOld(l *list.Scheduler) bool {
 	sinceUs, ok := r.unseen.firstUs()
 	return ok && l.NowUs()-sinceUs > r.cfg.MaxAgeUs
 }
@@ -297,7 +298,7 @@ func (r *rolling) tooOld(l *Scheduler) bool {
 // waitsForPlan reports whether nothing starts because a plan is due. A plan that is due and may
 // not be made yet is not waited for: it would be asked for after a later event, and where nothing
 // starts there may be none.
-func (r *rolling) waitsForPlan(l *Scheduler) bool {
+func (r *rolling) waitsForPlan(l *list.Scheduler) bool {
 	return r.cfg.WaitForPlan && r.due() && r.paced(l.NowUs()) && !r.tooOld(l)
 }
 
@@ -313,7 +314,7 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 		MaxAgeS    json.Number `json:"max_age_s"`
 		PlanEveryS json.Number `json:"plan_every_s"`
 		Wait       bool        `json:"wait_for_plan"`
-		GuardForm
+		list.GuardForm
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return nil, err
@@ -323,7 +324,7 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 			"rolling: wait_for_plan needs \"aside\": true, with which plans are made beside the session")
 	}
 	cfg.Aside, cfg.WaitForPlan = form.Aside, form.Wait
-	if form.GuardForm != (GuardForm{}) {
+	if form.GuardForm != (list.GuardForm{}) {
 		guard, err := form.GuardForm.Config("rolling")
 		if err != nil {
 			return nil, err
@@ -390,13 +391,13 @@ var rollingMaker = FromEvents{
 func rollingSession(cfg RollingConfig) Session {
 	return Session{
 		Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
-			return withRolling(cfg, func(rule func([]byte) (Rule, error)) (*Scheduler, error) {
-				return Open(cluster, parameters, rule)
+			return withRolling(cfg, func(rule func([]byte) (list.Rule, error)) (*list.Scheduler, error) {
+				return list.Open(cluster, parameters, rule)
 			})
 		},
 		Restore: func(snapshot []byte) (online.Durable, error) {
-			return withRolling(cfg, func(rule func([]byte) (Rule, error)) (*Scheduler, error) {
-				return Restore(snapshot, rule)
+			return withRolling(cfg, func(rule func([]byte) (list.Rule, error)) (*list.Scheduler, error) {
+				return list.Restore(snapshot, rule)
 			})
 		},
 		Check: func(parameters []byte) error {
@@ -407,13 +408,13 @@ func rollingSession(cfg RollingConfig) Session {
 }
 
 // withRolling makes a Rolling of the scheduler that made makes by the rule.
-func withRolling(cfg RollingConfig, made func(rule func(parameters []byte) (Rule, error)) (*Scheduler, error)) (
+func withRolling(cfg RollingConfig, made func(rule func(parameters []byte) (list.Rule, error)) (*list.Scheduler, error)) (
 	online.Durable, error) {
 	var r *rolling
-	l, err := made(func(parameters []byte) (Rule, error) {
+	l, err := made(func(parameters []byte) (list.Rule, error) {
 		var err error
 		if r, err = parseRolling(cfg, parameters); err != nil {
-			return Rule{}, err
+			return list.Rule{}, err
 		}
 		return r.rule(), nil
 	})

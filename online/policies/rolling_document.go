@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -102,8 +103,8 @@ var rowTable = wire.NewTable("PlanRow", "PlanRow says where some rounds of a job
 	wire.NewField("gpus", wire.MapOf(wire.Schema{"type": "integer", "format": "int64", "minimum": 1}),
 		func(r *wire.Reader, v *rowDoc) error {
 			return r.Object(nil, func(name string) (bool, error) {
-				if len(v.gpus) == MaxTypes {
-					return true, errors.Join(r.Skip(), r.Fault("too_many", "there are at most %d types", MaxTypes))
+				if len(v.gpus) == list.MaxTypes {
+					return true, errors.Join(r.Skip(), r.Fault("too_many", "there are at most %d types", list.MaxTypes))
 				}
 				c := typeCount{gpuType: name}
 				err := r.Integer(&c.count, 1, hare.MaxTasks(hare.Gang))
@@ -169,8 +170,8 @@ func appendColumn(b []byte, column []int64) []byte {
 
 func readPrices(r *wire.Reader, v *planDoc) error {
 	return r.Object(nil, func(name string) (bool, error) {
-		if len(v.prices) == MaxTypes {
-			return true, errors.Join(r.Skip(), r.Fault("too_many", "there are at most %d types", MaxTypes))
+		if len(v.prices) == list.MaxTypes {
+			return true, errors.Join(r.Skip(), r.Fault("too_many", "there are at most %d types", list.MaxTypes))
 		}
 		p := typePrices{gpuType: name}
 		err := readColumn(r, &p.nanos)

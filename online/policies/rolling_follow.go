@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/saturating"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 )
 
@@ -21,7 +22,7 @@ type gpuReservation struct {
 }
 
 // assign starts the rounds whose turn it is, and then what fits beside.
-func (r *rolling) assign(l *Scheduler) {
+func (r *rolling) assign(l *list.Scheduler) {
 	if !l.AnyFree() || r.waitsForPlan(l) {
 		return
 	}
@@ -36,7 +37,7 @@ func (r *rolling) assign(l *Scheduler) {
 }
 
 // begin prepares one call of assign.
-func (r *rolling) begin(l *Scheduler) {
+func (r *rolling) begin(l *list.Scheduler) {
 	r.l = l
 	r.free, r.reserved, r.onNodes, r.onQuotas = r.free[:0], r.reserved[:0], nil, nil
 	clear(r.noRoom)
@@ -47,7 +48,7 @@ func (r *rolling) begin(l *Scheduler) {
 }
 
 // visit starts a job whose turn it is, or reserves GPUs for the job.
-func (r *rolling) visit(j *JobState, row *planner.Row) {
+func (r *rolling) visit(j *list.JobState, row *planner.Row) {
 	switch {
 	case taskByTask(j):
 		r.startTasks(j)
@@ -74,7 +75,7 @@ const switchesAhead = 10
 
 // turnUs is when the turn of a job comes by its row, or earlier for a job that has ended a
 // round and can go on without a switch.
-func turnUs(l *Scheduler, j *JobState, row *planner.Row) int64 {
+func turnUs(l *list.Scheduler, j *list.JobState, row *planner.Row) int64 {
 	us := l.SwitchUs()
 	if us == 0 || len(j.GPUs()) > 0 || j.Round() == 0 || taskByTask(j) {
 		return row.StartUs
@@ -88,7 +89,7 @@ func turnUs(l *Scheduler, j *JobState, row *planner.Row) int64 {
 }
 
 // holds reports whether a job runs on the GPUs that a row names.
-func (r *rolling) holds(j *JobState, row *planner.Row) bool {
+func (r *rolling) holds(j *list.JobState, row *planner.Row) bool {
 	for _, c := range row.Types {
 		if r.held(j, c.Type) < c.Count {
 			return false
@@ -98,7 +99,7 @@ func (r *rolling) holds(j *JobState, row *planner.Row) bool {
 }
 
 // held is how many GPUs of a type a job holds.
-func (r *rolling) held(j *JobState, gpuType int) (n int64) {
+func (r *rolling) held(j *list.JobState, gpuType int) (n int64) {
 	for _, g := range j.GPUs() {
 		if r.l.Slots()[g].Type == gpuType {
 			n++
@@ -108,7 +109,7 @@ func (r *rolling) held(j *JobState, gpuType int) (n int64) {
 }
 
 // longestUs is the time of a round of a job on the slowest of some types.
-func longestUs(j *JobState, types []planner.TypeCount) (long int64) {
+func longestUs(j *list.JobState, types []planner.TypeCount) (long int64) {
 	for _, c := range types {
 		long = max(long, j.DurationUs(c.Type))
 	}
@@ -117,7 +118,7 @@ func longestUs(j *JobState, types []planner.TypeCount) (long int64) {
 
 // fits reports whether GPUs are free for a round of a job, and come back before they are
 // due to a job that goes before.
-func (r *rolling) fits(j *JobState, types []planner.TypeCount) bool {
+func (r *rolling) fits(j *list.JobState, types []planner.TypeCount) bool {
 	endUs := r.endUs(j, types)
 	if !r.quotasAllow(j, types, endUs) {
 		return false
@@ -139,7 +140,7 @@ func (r *rolling) fits(j *JobState, types []planner.TypeCount) bool {
 
 // endUs is when GPUs on which a job starts now are expected to come back: after a round,
 // or at the end of a rigid job.
-func (r *rolling) endUs(j *JobState, types []planner.TypeCount) int64 {
+func (r *rolling) endUs(j *list.JobState, types []planner.TypeCount) int64 {
 	rounds := int64(1)
 	if j.Spec().Sync == hare.Rigid {
 		rounds = r.belief.RoundsLeft(j)
@@ -148,11 +149,11 @@ func (r *rolling) endUs(j *JobState, types []planner.TypeCount) int64 {
 	for _, c := range types {
 		setupUs = max(setupUs, r.l.SetupUs(j, c.Type, c.Count))
 	}
-	return r.l.NowUs() + setupUs + SpanUs(rounds, longestUs(j, types))
+	return r.l.NowUs() + setupUs + list.SpanUs(rounds, longestUs(j, types))
 }
 
 // start starts a round of a job that fits.
-func (r *rolling) start(j *JobState, types []planner.TypeCount) {
+func (r *rolling) start(j *list.JobState, types []planner.TypeCount) {
 	l := r.l
 	l.OpenRound(j)
 	endUs := r.endUs(j, types)
@@ -161,7 +162,7 @@ func (r *rolling) start(j *JobState, types []planner.TypeCount) {
 		return
 	}
 	for _, c := range types {
-		m := slices.IndexFunc(j.Modes(), func(m Mode) bool { return m.Type == c.Type })
+		m := slices.IndexFunc(j.Modes(), func(m list.Mode) bool { return m.Type == c.Type })
 		if v := &r.reserved[c.Type]; v.made && endUs > v.shadowUs {
 			v.extra -= c.Count
 		}
@@ -172,12 +173,12 @@ func (r *rolling) start(j *JobState, types []planner.TypeCount) {
 
 // taskByTask reports whether the rest of the round at hand starts task by task: a GPU of
 // the round was lost, or the round is wider than the cluster.
-func taskByTask(j *JobState) bool {
+func taskByTask(j *list.JobState) bool {
 	return j.Hold() == hare.Relaxed && j.RoundBegun()
 }
 
 // startTasks starts tasks of a round that goes task by task, as many as fit.
-func (r *rolling) startTasks(j *JobState) {
+func (r *rolling) startTasks(j *list.JobState) {
 	for _, m := range j.Modes() {
 		one := []planner.TypeCount{{Type: m.Type, Count: j.Spec().TaskGPUs()}}
 		for j.Ready() > 0 && r.fits(j, one) {
@@ -190,7 +191,7 @@ func (r *rolling) startTasks(j *JobState) {
 // no job before has reserved GPUs of their types.
 //
 // Where a quota of the job lacks room, GPUs of the quota are kept instead.
-func (r *rolling) reserve(j *JobState, row *planner.Row, notBeforeUs int64) {
+func (r *rolling) reserve(j *list.JobState, row *planner.Row, notBeforeUs int64) {
 	if r.reserveQuotas(j, row, notBeforeUs) {
 		return
 	}
@@ -219,7 +220,7 @@ func (r *rolling) fill() {
 	}
 }
 
-func (r *rolling) fillWith(j *JobState) {
+func (r *rolling) fillWith(j *list.JobState) {
 	if planOf(j).claim == nil {
 		r.l.OpenRound(j)
 	}
@@ -235,7 +236,7 @@ func (r *rolling) fillWith(j *JobState) {
 
 // noNodesFor reports whether the nodes of the types of a job's next row never have room for the
 // row: plans go by sums of GPUs, and the tasks of a gang that mixes types may need distinct nodes.
-func (r *rolling) noNodesFor(j *JobState) bool {
+func (r *rolling) noNodesFor(j *list.JobState) bool {
 	row := nextRow(j)
 	return r.l.Nodes() != nil && row != nil && slices.ContainsFunc(row.Types, func(c planner.TypeCount) bool {
 		return r.l.Most(j, c.Type) < c.Count/j.Spec().TaskGPUs()
@@ -244,7 +245,7 @@ func (r *rolling) noNodesFor(j *JobState) bool {
 
 // startElsewhere starts a round on the fastest type that has room for it, and reports
 // whether there was one.
-func (r *rolling) startElsewhere(j *JobState) bool {
+func (r *rolling) startElsewhere(j *list.JobState) bool {
 	turnUs, slowest := int64(math.MaxInt64), int64(math.MaxInt64)
 	if row := nextRow(j); row != nil {
 		turnUs = row.StartUs
@@ -268,7 +269,7 @@ func (r *rolling) startElsewhere(j *JobState) bool {
 
 // startMixed starts a round on GPUs of several types, the fastest first, where the job
 // may mix types and they fit.
-func (r *rolling) startMixed(j *JobState) {
+func (r *rolling) startMixed(j *list.JobState) {
 	if _, mix := r.l.Holding(j); !mix {
 		return
 	}

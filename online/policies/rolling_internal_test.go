@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 	"github.com/hare-sched/hare/sim"
 )
@@ -50,7 +51,7 @@ func (wa *watched) plan(nowUs int64) {
 	l := wa.Scheduler
 	p := &madePlan{followedPlan: followedPlan{number: wa.rolling.changes, madeUs: nowUs, arrivals: int64(l.Arrivals())}}
 	for _, j := range l.Active() {
-		var wide []Mode
+		var wide []list.Mode
 		for _, m := range j.Modes() {
 			if int64(l.InService()[m.Type]) >= j.Spec().Tasks {
 				wide = append(wide, m)
@@ -70,8 +71,8 @@ func (wa *watched) plan(nowUs int64) {
 // the others to the end of their rounds.
 func (wa *watched) promises() {
 	l := wa.Scheduler
-	order := slices.DeleteFunc(slices.Clone(l.Active()), func(j *JobState) bool { return planOf(j).claim == nil })
-	slices.SortStableFunc(order, func(a, b *JobState) int {
+	order := slices.DeleteFunc(slices.Clone(l.Active()), func(j *list.JobState) bool { return planOf(j).claim == nil })
+	slices.SortStableFunc(order, func(a, b *list.JobState) int {
 		return cmp.Compare(nextRow(a).StartUs, nextRow(b).StartUs)
 	})
 	taken := map[int]bool{}

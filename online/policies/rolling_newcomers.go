@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 )
 
@@ -12,15 +13,15 @@ import (
 // among the planned jobs by weighted shortest time, at the prices that the plan has for
 // the time at hand.
 type newcomer struct {
-	job *JobState
+	job *list.JobState
 	// density is the weight over the price of the GPU time that the job is expected to need
 	// on its cheapest type.
 	density float64
-	modes   []Mode // those that are wide enough, the cheapest first
+	modes   []list.Mode // those that are wide enough, the cheapest first
 }
 
 // isNew reports whether a job came after the plan's question.
-func (r *rolling) isNew(j *JobState) bool {
+func (r *rolling) isNew(j *list.JobState) bool {
 	return planOf(j).claim == nil && int64(j.Number()) >= r.plan.arrivals
 }
 
@@ -55,9 +56,9 @@ func (fp *followedPlan) pricesAt(nowUs int64, types int) []float64 {
 
 // newcomer describes a job at prices; false where no type with a known speed is wide
 // enough. There are only products and quotients, so that all machines agree.
-func (r *rolling) newcomer(l *Scheduler, j *JobState, prices []float64) (newcomer, bool) {
+func (r *rolling) newcomer(l *list.Scheduler, j *list.JobState, prices []float64) (newcomer, bool) {
 	n := newcomer{job: j}
-	cost := func(m Mode) float64 { return float64(m.DurationUs) * prices[m.Type] }
+	cost := func(m list.Mode) float64 { return float64(m.DurationUs) * prices[m.Type] }
 	for _, m := range j.Modes() {
 		if m.DurationUs > 0 && l.Most(j, m.Type) >= j.Spec().Tasks {
 			n.modes = append(n.modes, m)
@@ -66,7 +67,7 @@ func (r *rolling) newcomer(l *Scheduler, j *JobState, prices []float64) (newcome
 	if len(n.modes) == 0 {
 		return n, false
 	}
-	slices.SortStableFunc(n.modes, func(a, b Mode) int { return cmp.Compare(cost(a), cost(b)) })
+	slices.SortStableFunc(n.modes, func(a, b list.Mode) int { return cmp.Compare(cost(a), cost(b)) })
 	gpuTime := float64(r.belief.RoundsLeft(j)) * float64(j.Width()) * cost(n.modes[0])
 	n.density = float64(j.Spec().WeightMicro) / gpuTime
 	return n, true
@@ -74,7 +75,7 @@ func (r *rolling) newcomer(l *Scheduler, j *JobState, prices []float64) (newcome
 
 // turn is a job whose turn it is, in the order of the plan.
 type turn struct {
-	job *JobState
+	job *list.JobState
 	row *planner.Row // of the plan; of a newcomer, the row that it would have
 	// atUs is when the turn of a job comes; see turnUs.
 	atUs int64
@@ -84,7 +85,7 @@ type turn struct {
 // placeNewcomers puts newcomers among the turns of the planned jobs: each before the
 // first planned job that waits and has less weight for its price, and after that job's
 // predecessors.
-func (r *rolling) placeNewcomers(l *Scheduler, turns []turn) []turn {
+func (r *rolling) placeNewcomers(l *list.Scheduler, turns []turn) []turn {
 	var all []newcomer
 	var prices []float64
 	for _, j := range l.Active() {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/placement"
 	"github.com/hare-sched/hare/online/planner"
 )
@@ -15,7 +16,7 @@ import (
 
 // startOnNodes starts a round, or tasks, of a job that fits and is expected to hold its GPUs
 // until endUs.
-func (r *rolling) startOnNodes(j *JobState, types []planner.TypeCount, endUs int64) {
+func (r *rolling) startOnNodes(j *list.JobState, types []planner.TypeCount, endUs int64) {
 	l := r.l
 	avoid := r.onNodes.Avoid(endUs)
 	var gpus []int
@@ -46,7 +47,7 @@ type tasksUntil struct{ tasks, endUs int64 }
 
 // nodesHaveRoom reports whether nodes have room for the tasks of a job until endUs. During an assignment room only
 // becomes less, so that what had none has none: nodes are looked at once for jobs that need the same.
-func (r *rolling) nodesHaveRoom(j *JobState, c planner.TypeCount, endUs int64) bool {
+func (r *rolling) nodesHaveRoom(j *list.JobState, c planner.TypeCount, endUs int64) bool {
 	need, n := needOnNodes{j.Shape(), c.Type}, c.Count/j.Spec().TaskGPUs()
 	for _, f := range r.noRoom[need] {
 		if n >= f.tasks && endUs >= f.endUs {
@@ -65,7 +66,7 @@ func (r *rolling) nodesHaveRoom(j *JobState, c planner.TypeCount, endUs int64) b
 }
 
 // startMixedOnNodes starts a round on GPUs of several types where they fit.
-func (r *rolling) startMixedOnNodes(j *JobState) {
+func (r *rolling) startMixedOnNodes(j *list.JobState) {
 	var all, types []planner.TypeCount
 	for _, m := range j.Modes() {
 		all = append(all, planner.TypeCount{Type: m.Type, Count: j.Width()})
@@ -87,15 +88,15 @@ func (r *rolling) startMixedOnNodes(j *JobState) {
 }
 
 // reserveOnNodes keeps the nodes on which a row of a job is expected to find room first.
-func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCount,
+func (r *rolling) reserveOnNodes(j *list.JobState, row *planner.Row, c planner.TypeCount,
 	notBeforeUs int64) gpuReservation {
 	l := r.l
 	type heldOnType struct {
-		job     *JobState
+		job     *list.JobState
 		gpuType int
 	}
 	ends := map[heldOnType]int64{} // of jobs with several GPUs
-	endUs := func(o *JobState, g int) (end int64) {
+	endUs := func(o *list.JobState, g int) (end int64) {
 		key := heldOnType{o, l.Slots()[g].Type}
 		if len(o.GPUs()) > 1 {
 			if end, known := ends[key]; known {
@@ -125,7 +126,7 @@ func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCo
 	}
 	v := gpuReservation{made: true, shadowUs: max(at, notBeforeUs, l.NowUs())}
 	if r.onNodes == nil {
-		r.onNodes = NodeReservation{}
+		r.onNodes = list.NodeReservation{}
 	}
 	r.onNodes.Keep(l, gpus, v.shadowUs)
 	v.extra, v.chunk = l.Nodes().FreeGPUs(c.Type, func(node int32) bool { _, kept := r.onNodes[node]; return kept })
@@ -134,7 +135,7 @@ func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCo
 
 // endOf is when a job is expected to release a GPU that it holds, if a row that starts at startUs
 // waits for it.
-func (r *rolling) endOf(o *JobState, gpuType int, startUs int64) int64 {
+func (r *rolling) endOf(o *list.JobState, gpuType int, startUs int64) int64 {
 	h, ok := r.heldOf(o, gpuType)
 	if !ok {
 		return 0
@@ -148,7 +149,7 @@ func (r *rolling) endOf(o *JobState, gpuType int, startUs int64) int64 {
 
 // reserveQuotas reports whether quotas lack room for a row of a job, and then keeps GPUs of those
 // for the job, as reserve keeps GPUs of a type.
-func (r *rolling) reserveQuotas(j *JobState, row *planner.Row, notBeforeUs int64) (held bool) {
+func (r *rolling) reserveQuotas(j *list.JobState, row *planner.Row, notBeforeUs int64) (held bool) {
 	l := r.l
 	if l.Nodes() == nil || !l.Nodes().HasQuotas() || len(j.Spec().Users) == 0 {
 		return false
@@ -160,10 +161,10 @@ func (r *rolling) reserveQuotas(j *JobState, row *planner.Row, notBeforeUs int64
 				continue
 			}
 			if r.onQuotas == nil {
-				r.onQuotas = map[int32]QuotaReservation{}
+				r.onQuotas = map[int32]list.QuotaReservation{}
 			}
 			v := l.ReserveQuota(q, j.Width(), notBeforeUs,
-				func(o *JobState, g int) int64 { return r.endOf(o, l.Slots()[g].Type, row.StartUs) })
+				func(o *list.JobState, g int) int64 { return r.endOf(o, l.Slots()[g].Type, row.StartUs) })
 			v.ForJob = j
 			r.onQuotas[q] = v
 		}
@@ -173,7 +174,7 @@ func (r *rolling) reserveQuotas(j *JobState, row *planner.Row, notBeforeUs int64
 
 // quotasAllow reports whether a job may start on GPUs of some types until endUs, beside what is kept
 // of quotas for jobs before it.
-func (r *rolling) quotasAllow(j *JobState, types []planner.TypeCount, endUs int64) bool {
+func (r *rolling) quotasAllow(j *list.JobState, types []planner.TypeCount, endUs int64) bool {
 	l := r.l
 	if len(r.onQuotas) == 0 {
 		return true
@@ -191,7 +192,7 @@ func (r *rolling) quotasAllow(j *JobState, types []planner.TypeCount, endUs int6
 
 // takeExtra takes GPUs on which a job starts until endUs from those that are left beside what is
 // kept of quotas.
-func (r *rolling) takeExtra(j *JobState, types []planner.TypeCount, endUs int64) {
+func (r *rolling) takeExtra(j *list.JobState, types []planner.TypeCount, endUs int64) {
 	l := r.l
 	if len(r.onQuotas) == 0 {
 		return
@@ -207,6 +208,6 @@ func (r *rolling) takeExtra(j *JobState, types []planner.TypeCount, endUs int64)
 }
 
 // onWholeTasks reports whether a row takes whole tasks of a job on each type.
-func onWholeTasks(j *JobState, types []planner.TypeCount) bool {
+func onWholeTasks(j *list.JobState, types []planner.TypeCount) bool {
 	return !slices.ContainsFunc(types, func(c planner.TypeCount) bool { return c.Count%j.Spec().TaskGPUs() != 0 })
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 )
 
@@ -84,7 +85,7 @@ func (ro *Rolling) Take(plan []byte) error {
 }
 
 // question is what a plan is to be made of.
-func (r *rolling) question(l *Scheduler) *planQuestion {
+func (r *rolling) question(l *list.Scheduler) *planQuestion {
 	q := &planQuestion{number: r.changes, atUs: l.NowUs(), arrivals: int64(l.Arrivals()), ask: planner.Question{
 		Types: slices.Clone(l.Types()), FreeUs: make([][]int64, len(l.Types())), Seed: r.cfg.Seed, Work: r.cfg.Work,
 		Prices: r.plan.pricesFrom(l.NowUs()), Quotas: l.Quotas()}}
@@ -98,7 +99,7 @@ func (r *rolling) question(l *Scheduler) *planQuestion {
 			readyUs = l.RoundEndUs(j) - l.NowUs()
 			freeUs := readyUs
 			if j.Spec().Sync == hare.Rigid {
-				freeUs += SpanUs(left-1, l.HeldUs(j, l.Slots()[j.GPUs()[0]].Type))
+				freeUs += list.SpanUs(left-1, l.HeldUs(j, l.Slots()[j.GPUs()[0]].Type))
 			}
 			if len(q.ask.Quotas) > 0 {
 				q.ask.Held = heldUntil(l, q.ask.Held, j, freeUs)
@@ -122,7 +123,7 @@ func (r *rolling) question(l *Scheduler) *planQuestion {
 }
 
 // heldUntil appends the GPUs that a job holds until a time, by type.
-func heldUntil(l *Scheduler, to []planner.Held, j *JobState, untilUs int64) []planner.Held {
+func heldUntil(l *list.Scheduler, to []planner.Held, j *list.JobState, untilUs int64) []planner.Held {
 	from := len(to)
 	for _, g := range j.GPUs() {
 		t := l.Slots()[g].Type
@@ -137,7 +138,7 @@ func heldUntil(l *Scheduler, to []planner.Held, j *JobState, untilUs int64) []pl
 }
 
 // job is a job of the question; false where no type has a known speed.
-func (r *rolling) job(l *Scheduler, j *JobState, left, readyUs int64) (planner.Job, bool) {
+func (r *rolling) job(l *list.Scheduler, j *list.JobState, left, readyUs int64) (planner.Job, bool) {
 	_, mix := l.Holding(j)
 	out := planner.Job{WeightMicro: l.AgedInPlans(j), Tasks: j.Width(), Sync: max(hare.Gang, j.Spec().Sync),
 		Mix: mix && j.Spec().Sync != hare.Rigid && j.Spec().GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left, Users: j.Spec().Users}
@@ -174,7 +175,7 @@ func (r *rolling) job(l *Scheduler, j *JobState, left, readyUs int64) (planner.J
 }
 
 // migrationUs is what a plan charges a job for leaving its type.
-func (r *rolling) migrationUs(j *JobState) int64 {
+func (r *rolling) migrationUs(j *list.JobState) int64 {
 	if r.cfg.MigrationUs == 0 {
 		return max(defaultMigrationUs, j.FastestUs())
 	}
@@ -235,7 +236,7 @@ func (pq *planQuestion) make(ctx context.Context) (*madePlan, error) {
 
 // follow replaces the plan that is followed. A job that is not in the new plan loses its
 // rows.
-func (r *rolling) follow(l *Scheduler, p *madePlan) {
+func (r *rolling) follow(l *list.Scheduler, p *madePlan) {
 	r.plan = p.followedPlan
 	r.index.makeStale()
 	if r.cfg.Aside {
@@ -254,7 +255,7 @@ func (r *rolling) follow(l *Scheduler, p *madePlan) {
 
 // understand checks a plan against the state, and translates the names of types. It
 // changes nothing.
-func (r *rolling) understand(l *Scheduler, doc *planDoc) (*madePlan, *hare.InvalidError) {
+func (r *rolling) understand(l *list.Scheduler, doc *planDoc) (*madePlan, *hare.InvalidError) {
 	switch {
 	case doc.number <= r.plan.number:
 		return nil, online.Invalid("/number", "old_plan", "the plan has seen %d changes, and the last one had seen %d",
@@ -301,7 +302,7 @@ func (r *rolling) understand(l *Scheduler, doc *planDoc) (*madePlan, *hare.Inval
 }
 
 // understand checks a job of a plan; nil is a job that is gone.
-func (pj *plannedJobDoc) understand(l *Scheduler, doc *planDoc) (*plannedJob, *hare.InvalidError) {
+func (pj *plannedJobDoc) understand(l *list.Scheduler, doc *planDoc) (*plannedJob, *hare.InvalidError) {
 	if pj.arrival >= doc.arrivals {
 		return nil, online.Invalid("/arrival", "contradiction", "the plan has seen %d arrivals, and this is number %d from 0",
 			doc.arrivals, pj.arrival)
@@ -342,7 +343,7 @@ func (pj *plannedJobDoc) understand(l *Scheduler, doc *planDoc) (*plannedJob, *h
 }
 
 // understand checks the GPUs of a row.
-func (rd *rowDoc) understand(l *Scheduler, j *JobState, mix bool) ([]planner.TypeCount, *hare.InvalidError) {
+func (rd *rowDoc) understand(l *list.Scheduler, j *list.JobState, mix bool) ([]planner.TypeCount, *hare.InvalidError) {
 	var types []planner.TypeCount
 	width := int64(0)
 	for _, g := range rd.gpus {
@@ -350,7 +351,7 @@ func (rd *rowDoc) understand(l *Scheduler, j *JobState, mix bool) ([]planner.Typ
 		if !ok {
 			return nil, online.Invalid("/gpus", "unknown_type", "there is no GPU of type %.60q", g.gpuType)
 		}
-		if !slices.ContainsFunc(j.Modes(), func(m Mode) bool { return m.Type == t && m.DurationUs > 0 }) {
+		if !slices.ContainsFunc(j.Modes(), func(m list.Mode) bool { return m.Type == t && m.DurationUs > 0 }) {
 			return nil, online.Invalid("/gpus", "contradiction", "job %.60q has no times on type %.60q", j.Spec().ID, g.gpuType)
 		}
 		width += g.count

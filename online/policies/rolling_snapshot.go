@@ -5,33 +5,34 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 )
 
 // rollingSnapshot is the state of rolling. Claims are those of the jobs in the order of
 // arrival.
 type rollingSnapshot struct {
-	Belief BeliefSnapshot `json:"belief"`
+	Belief list.BeliefSnapshot `json:"belief"`
 	// Due is of versions that counted no changes.
-	Due         bool            `json:"due,omitempty"`
-	Changes     int64           `json:"changes"`
-	Unseen      changeTimes     `json:"unseen,omitempty"`
-	Number      int64           `json:"number"`
-	Arrivals    int64           `json:"arrivals"`
-	Value       string          `json:"value"`
-	Bound       string          `json:"bound"`
-	GridUs      []int64         `json:"grid_us,omitempty"`
-	Prices      [][]float64     `json:"prices,omitempty"`
-	PricedTypes []int           `json:"priced_types,omitempty"`
-	MadeUs      int64           `json:"priced_us"`
-	Fresh       bool            `json:"fresh,omitempty"`
-	PacedUs     int64           `json:"paced_us,omitempty"`
-	Claims      [][]planner.Row `json:"claims"`
-	Setup       *SetupSnapshot  `json:"setup,omitempty"`
-	Speeds      *SpeedsSnapshot `json:"speeds,omitempty"`
+	Due         bool                 `json:"due,omitempty"`
+	Changes     int64                `json:"changes"`
+	Unseen      changeTimes          `json:"unseen,omitempty"`
+	Number      int64                `json:"number"`
+	Arrivals    int64                `json:"arrivals"`
+	Value       string               `json:"value"`
+	Bound       string               `json:"bound"`
+	GridUs      []int64              `json:"grid_us,omitempty"`
+	Prices      [][]float64          `json:"prices,omitempty"`
+	PricedTypes []int                `json:"priced_types,omitempty"`
+	MadeUs      int64                `json:"priced_us"`
+	Fresh       bool                 `json:"fresh,omitempty"`
+	PacedUs     int64                `json:"paced_us,omitempty"`
+	Claims      [][]planner.Row      `json:"claims"`
+	Setup       *list.SetupSnapshot  `json:"setup,omitempty"`
+	Speeds      *list.SpeedsSnapshot `json:"speeds,omitempty"`
 }
 
-func (r *rolling) encode(l *Scheduler) any {
+func (r *rolling) encode(l *list.Scheduler) any {
 	s := rollingSnapshot{Belief: r.belief.Snapshot(), Changes: r.changes, Unseen: r.unseen, Number: r.plan.number,
 		Arrivals: r.plan.arrivals, Value: r.plan.value.String(), Bound: r.plan.bound.String(), MadeUs: r.plan.madeUs,
 		PricedTypes: r.plan.pricedTypes, Fresh: r.fresh, Setup: l.SetupSnapshot(),
@@ -49,9 +50,9 @@ func (r *rolling) encode(l *Scheduler) any {
 	return s
 }
 
-func (r *rolling) decode(l *Scheduler, state json.RawMessage) bool {
+func (r *rolling) decode(l *list.Scheduler, state json.RawMessage) bool {
 	var s rollingSnapshot
-	if DecodeState(state, &s) != nil || !r.belief.Restore(&s.Belief) || !l.RestoreSetup(s.Setup) ||
+	if list.DecodeState(state, &s) != nil || !r.belief.Restore(&s.Belief) || !l.RestoreSetup(s.Setup) ||
 		!l.RestoreSpeeds(s.Speeds) || s.PacedUs < 0 || s.PacedUs > 2*hare.MaxExact ||
 		len(s.Claims) != len(l.Active()) ||
 		s.MadeUs < 0 || s.MadeUs > l.NowUs() {
@@ -86,7 +87,7 @@ func (r *rolling) decode(l *Scheduler, state json.RawMessage) bool {
 }
 
 // upgrade counts the changes of a snapshot whose version counted none.
-func (s *rollingSnapshot) upgrade(l *Scheduler) {
+func (s *rollingSnapshot) upgrade(l *list.Scheduler) {
 	s.Value, s.Bound = "0", "0"
 	if l.Arrivals() > 0 || len(s.GridUs) > 0 {
 		s.Number, s.Changes, s.Arrivals = 1, 1, int64(l.Arrivals())
@@ -96,7 +97,7 @@ func (s *rollingSnapshot) upgrade(l *Scheduler) {
 	}
 }
 
-func (s *rollingSnapshot) restorePrices(l *Scheduler, to *followedPlan) bool {
+func (s *rollingSnapshot) restorePrices(l *list.Scheduler, to *followedPlan) bool {
 	var errs [2]error
 	to.value, errs[0] = hare.ParseAmount(s.Value)
 	to.bound, errs[1] = hare.ParseAmount(s.Bound)
@@ -135,12 +136,12 @@ func (ct changeTimes) valid(number, last, nowUs int64) bool {
 }
 
 // validRows reports whether rows may be those of a job.
-func validRows(j *JobState, rows []planner.Row) bool {
+func validRows(j *list.JobState, rows []planner.Row) bool {
 	for _, row := range rows {
 		width := int64(0)
 		for _, c := range row.Types {
 			width += c.Count
-			if c.Count < 1 || !slices.ContainsFunc(j.Modes(), func(m Mode) bool { return m.Type == c.Type }) {
+			if c.Count < 1 || !slices.ContainsFunc(j.Modes(), func(m list.Mode) bool { return m.Type == c.Type }) {
 				return false
 			}
 		}

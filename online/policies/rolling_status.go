@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 )
 
@@ -52,15 +53,15 @@ func (ro *Rolling) Fallback() string {
 // lineUp are the jobs in the order of their turns, with what each wants next.
 type lineUp struct {
 	r    *rolling
-	l    *Scheduler
-	jobs []*JobState
+	l    *list.Scheduler
+	jobs []*list.JobState
 	want [][]planner.TypeCount // of each job
 	// stand are the places in jobs, by type, of those that hold GPUs of the type or wait for
 	// them; hold are those of the former.
 	stand, hold [][]int
 }
 
-func (r *rolling) lineUp(l *Scheduler) *lineUp {
+func (r *rolling) lineUp(l *list.Scheduler) *lineUp {
 	li := &lineUp{r: r, l: l, jobs: r.inOrder(l), stand: make([][]int, len(l.Types())), hold: make([][]int, len(l.Types()))}
 	prices := r.plan.pricesAt(l.NowUs(), len(l.Types()))
 	for at, j := range li.jobs {
@@ -83,10 +84,10 @@ func (r *rolling) lineUp(l *Scheduler) *lineUp {
 
 // inOrder are the jobs that have not ended in the order of their turns; jobs without a
 // turn come last.
-func (r *rolling) inOrder(l *Scheduler) []*JobState {
+func (r *rolling) inOrder(l *list.Scheduler) []*list.JobState {
 	all := slices.Clone(l.Active())
 	if r.fallsBack(l) {
-		slices.SortStableFunc(all, func(a, b *JobState) int {
+		slices.SortStableFunc(all, func(a, b *list.JobState) int {
 			return cmp.Compare(r.fallback.Priority(l, a), r.fallback.Priority(l, b))
 		})
 		return all
@@ -101,8 +102,8 @@ func (r *rolling) inOrder(l *Scheduler) []*JobState {
 	if r.cfg.Aside {
 		turns = r.placeNewcomers(l, turns)
 	}
-	in := map[*JobState]bool{}
-	var out []*JobState
+	in := map[*list.JobState]bool{}
+	var out []*list.JobState
 	for _, t := range turns {
 		out, in[t.job] = append(out, t.job), true
 	}
@@ -115,7 +116,7 @@ func (r *rolling) inOrder(l *Scheduler) []*JobState {
 }
 
 // plannedJob says what is expected of a job.
-func (r *rolling) plannedJob(l *Scheduler, j *JobState) online.PlannedJob {
+func (r *rolling) plannedJob(l *list.Scheduler, j *list.JobState) online.PlannedJob {
 	p := online.PlannedJob{Job: j.Spec().ID, Running: j.Running() > 0, Rounds: r.belief.RoundsLeft(j), StartUs: -1, EndUs: -1,
 		EarliestEndUs: r.earliestEndUs(l, j)}
 	if p.Running {
@@ -140,14 +141,14 @@ func (r *rolling) plannedJob(l *Scheduler, j *JobState) online.PlannedJob {
 		}
 	}
 	last := &rows[len(rows)-1]
-	p.EndUs = min(last.StartUs+SpanUs(last.Rounds-1, last.PeriodUs)+longestUs(j, last.Types), hare.MaxExact)
+	p.EndUs = min(last.StartUs+list.SpanUs(last.Rounds-1, last.PeriodUs)+longestUs(j, last.Types), hare.MaxExact)
 	if p.EndUs < l.NowUs() || last.Round+last.Rounds <= j.Round() { // the job has outlived its rows
 		from := l.NowUs()
 		left := p.Rounds
 		if p.Running {
 			from, left = l.RoundEndUs(j), left-1
 		}
-		p.EndUs = min(from+SpanUs(left, longestUs(j, last.Types)), hare.MaxExact)
+		p.EndUs = min(from+list.SpanUs(left, longestUs(j, last.Types)), hare.MaxExact)
 	}
 	p.EndUs = max(p.EndUs, p.EarliestEndUs)
 	return p
@@ -164,7 +165,7 @@ func addName(names []string, name string) []string {
 // is believed and rounds take the times of its profile: the round that runs has to end,
 // and each other one takes as long as on the fastest type of the profile. It is −1 where
 // the profile has types without times.
-func (r *rolling) earliestEndUs(l *Scheduler, j *JobState) int64 {
+func (r *rolling) earliestEndUs(l *list.Scheduler, j *list.JobState) int64 {
 	if slices.ContainsFunc(j.Spec().On, func(p hare.Profile) bool { return p.ComputeUs == 0 }) {
 		return -1
 	}
@@ -182,7 +183,7 @@ func (r *rolling) earliestEndUs(l *Scheduler, j *JobState) int64 {
 			}
 		}
 	}
-	return min(atUs+SpanUs(left, fastest), hare.MaxExact)
+	return min(atUs+list.SpanUs(left, fastest), hare.MaxExact)
 }
 
 // waitsFor says what the job at a place waits for.
@@ -254,7 +255,7 @@ func (li *lineUp) names(places []int) string {
 
 // wanted are the GPUs that a job takes next: those of its row, or all of its fastest type
 // that is wide enough.
-func (r *rolling) wanted(l *Scheduler, j *JobState, prices []float64) []planner.TypeCount {
+func (r *rolling) wanted(l *list.Scheduler, j *list.JobState, prices []float64) []planner.TypeCount {
 	if row := nextRow(j); row != nil && !r.fallsBack(l) {
 		return row.Types
 	}

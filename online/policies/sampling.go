@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/market"
 )
 
@@ -48,32 +49,32 @@ type SamplingConfig struct {
 // without a placement O(jobs × types + GPUs).
 //
 // With Ring the cluster must have a bandwidth between nodes; errors are *hare.InvalidError.
-func NewSampling(cluster *hare.Cluster, sizes JobSizes, cfg SamplingConfig) (*Scheduler, error) {
-	return NewOpened(cluster, cfg.rule(sizes.Rounds))
+func NewSampling(cluster *hare.Cluster, sizes JobSizes, cfg SamplingConfig) (*list.Scheduler, error) {
+	return list.NewOpened(cluster, cfg.rule(sizes.Rounds))
 }
 
 // rule is the rule for the rounds of each job; nil means that they are learned.
-func (cfg SamplingConfig) rule(rounds map[string]int64) Rule {
+func (cfg SamplingConfig) rule(rounds map[string]int64) list.Rule {
 	if cfg.Market.Tries == 0 {
 		cfg.Market.Tries = -1 // the market alone: a placement is made at each arrival and end
 	}
 	s := &sampling{cfg: cfg}
-	return Rule{
+	return list.Rule{
 		Opened: s.readRing,
 		Name:   "sampling", Rounds: rounds, LearnSizes: rounds == nil,
-		Priority: func(_ *Scheduler, j *JobState) float64 { return float64(j.Number()) },
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return float64(j.Number()) },
 		Prepare:  s.prepare, Assign: s.assign,
-		Left:    func(*Scheduler, *JobState, bool) { s.due = true },
-		Resized: func(*Scheduler) { s.due = true },
+		Left:    func(*list.Scheduler, *list.JobState, bool) { s.due = true },
+		Resized: func(*list.Scheduler) { s.due = true },
 		State:   s.encode, Restore: s.decode,
 	}
 }
 
 // parseSampling is the rule for the parameters of a session.
-func parseSampling(parameters []byte) (Rule, error) {
+func parseSampling(parameters []byte) (list.Rule, error) {
 	cfg, err := readSampling(parameters)
 	if err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	return cfg.rule(nil), nil
 }
@@ -168,7 +169,7 @@ func (s *sampling) readRing(c *hare.Cluster) error {
 }
 
 // bytes is D of a relaxed job, of which a task takes computeUs and synchronises for the rest of durationUs.
-func (sr *samplingRing) bytes(j *JobState, m *Mode) float64 {
+func (sr *samplingRing) bytes(j *list.JobState, m *list.Mode) float64 {
 	k := float64(j.Spec().Tasks)
 	if sr == nil || j.Spec().Sync != hare.Relaxed || k < 2 || m.ComputeUs == 0 || m.DurationUs <= m.ComputeUs {
 		return 0
@@ -183,7 +184,7 @@ type gpuShare struct {
 }
 
 // shareOf is the job's part of the placement; nil where it has none.
-func shareOf(j *JobState) *gpuShare {
+func shareOf(j *list.JobState) *gpuShare {
 	x, _ := j.Own.(*gpuShare)
 	return x
 }
@@ -197,7 +198,7 @@ func (g *gpuShare) of(gpuType int) int {
 }
 
 // prepare places the jobs again where something has changed.
-func (s *sampling) prepare(l *Scheduler) {
+func (s *sampling) prepare(l *list.Scheduler) {
 	if !s.due {
 		return
 	}
@@ -207,7 +208,7 @@ func (s *sampling) prepare(l *Scheduler) {
 	for place, j := range jobs {
 		j.Own = &gpuShare{place: place, gpus: make([]int, len(l.Types()))}
 	}
-	var fixed, divided []*JobState // by whether one type has all GPUs of a job
+	var fixed, divided []*list.JobState // by whether one type has all GPUs of a job
 	for _, j := range jobs {
 		if j.Spec().Sync == hare.Relaxed || j.Spec().Mix {
 			divided = append(divided, j)
@@ -248,7 +249,7 @@ func sum(of []int) int {
 }
 
 // leastGPUs is the number of GPUs with which a job is placed at least.
-func (s *sampling) leastGPUs(l *Scheduler, j *JobState) int {
+func (s *sampling) leastGPUs(l *list.Scheduler, j *list.JobState) int {
 	all, _ := l.Room(j)
 	if j.Spec().Sync == hare.Relaxed && (!s.cfg.WholeRounds || int64(all) < j.Spec().Tasks) {
 		return j.TaskGPUs()
@@ -258,9 +259,9 @@ func (s *sampling) leastGPUs(l *Scheduler, j *JobState) int {
 
 // choose chooses the jobs to place, in the order of their places: those that hold GPUs for good
 // first, and then by the GPU-time that they have left over their weight.
-func (s *sampling) choose(l *Scheduler, inService []int) []*JobState {
-	var jobs []*JobState
-	key := map[*JobState]float64{}
+func (s *sampling) choose(l *list.Scheduler, inService []int) []*list.JobState {
+	var jobs []*list.JobState
+	key := map[*list.JobState]float64{}
 	for _, j := range l.Active() {
 		j.Own = nil
 		if j.Finished() || !l.FitsWhenEmpty(j) {
@@ -272,7 +273,7 @@ func (s *sampling) choose(l *Scheduler, inService []int) []*JobState {
 		}
 		jobs = append(jobs, j)
 	}
-	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(key[a], key[b]) })
+	slices.SortStableFunc(jobs, func(a, b *list.JobState) int { return cmp.Compare(key[a], key[b]) })
 	room := sum(inService)
 	chosen := jobs[:0]
 	for _, j := range jobs {
@@ -284,7 +285,7 @@ func (s *sampling) choose(l *Scheduler, inService []int) []*JobState {
 }
 
 // placeFixed gives each fixed job one type, and takes its GPUs from what is free.
-func (s *sampling) placeFixed(l *Scheduler, jobs, fixed []*JobState, free []int) {
+func (s *sampling) placeFixed(l *list.Scheduler, jobs, fixed []*list.JobState, free []int) {
 	var counts [][]int
 	if len(l.Types()) > 1 {
 		counts = s.market(l, jobs, free)
@@ -317,7 +318,7 @@ func (s *sampling) placeFixed(l *Scheduler, jobs, fixed []*JobState, free []int)
 }
 
 // market divides free GPUs among jobs; nil where no category can be matched.
-func (s *sampling) market(l *Scheduler, jobs []*JobState, free []int) [][]int {
+func (s *sampling) market(l *list.Scheduler, jobs []*list.JobState, free []int) [][]int {
 	p := &market.Problem{}
 	for t, n := range free {
 		c := market.Class{Workers: n}
@@ -355,12 +356,12 @@ func (s *sampling) market(l *Scheduler, jobs []*JobState, free []int) [][]int {
 
 // assign starts tasks on the GPUs that the placement gives their jobs, and then, as long as no job
 // waits for GPUs that others still hold, on the GPUs that are left over.
-func (s *sampling) assign(l *Scheduler) {
+func (s *sampling) assign(l *list.Scheduler) {
 	l.ForgetReservations()
 	if !l.AnyFree() {
 		return
 	}
-	var placed, others []*JobState
+	var placed, others []*list.JobState
 	for _, j := range l.Active() {
 		switch {
 		case j.Ready() == 0:
@@ -370,7 +371,7 @@ func (s *sampling) assign(l *Scheduler) {
 			others = append(others, j)
 		}
 	}
-	slices.SortFunc(placed, func(a, b *JobState) int { return cmp.Compare(shareOf(a).place, shareOf(b).place) })
+	slices.SortFunc(placed, func(a, b *list.JobState) int { return cmp.Compare(shareOf(a).place, shareOf(b).place) })
 	waits := false
 	for _, j := range placed {
 		l.OpenRound(j)
@@ -391,7 +392,7 @@ func (s *sampling) assign(l *Scheduler) {
 			waits = true
 		}
 	}
-	idle := !slices.ContainsFunc(l.Active(), func(j *JobState) bool { return j.Running() > 0 || len(j.GPUs()) > 0 })
+	idle := !slices.ContainsFunc(l.Active(), func(j *list.JobState) bool { return j.Running() > 0 || len(j.GPUs()) > 0 })
 	if !idle && (waits || s.cfg.OnlyPlaced) {
 		return
 	}
@@ -402,7 +403,7 @@ func (s *sampling) assign(l *Scheduler) {
 			}
 		}
 	}
-	for _, of := range [][]*JobState{placed, others} {
+	for _, of := range [][]*list.JobState{placed, others} {
 		if idle || len(of) > 0 && shareOf(of[0]) == nil {
 			for _, j := range of {
 				for j.Ready() > 0 && l.TryStart(j) {
@@ -413,7 +414,7 @@ func (s *sampling) assign(l *Scheduler) {
 }
 
 // sharesAreFree reports whether a gang that mixes types finds the GPUs of its share free.
-func (s *sampling) sharesAreFree(l *Scheduler, j *JobState) bool {
+func (s *sampling) sharesAreFree(l *list.Scheduler, j *list.JobState) bool {
 	for t, n := range shareOf(j).gpus {
 		if len(l.Free()[t]) < n {
 			return false
@@ -424,7 +425,7 @@ func (s *sampling) sharesAreFree(l *Scheduler, j *JobState) bool {
 
 // startTasks starts tasks of a relaxed job on the GPUs of its share, the fastest types first, or
 // with beyond set on other GPUs that are not slower than any of its share.
-func (s *sampling) startTasks(l *Scheduler, j *JobState, beyond bool) {
+func (s *sampling) startTasks(l *list.Scheduler, j *list.JobState, beyond bool) {
 	held := make([]int, len(l.Types()))
 	for _, g := range j.GPUs() {
 		held[l.Slots()[g].Type]++
@@ -462,7 +463,7 @@ type samplingSnapshot struct {
 	Ring   *samplingRing `json:"ring,omitempty"`
 }
 
-func (s *sampling) encode(l *Scheduler) any {
+func (s *sampling) encode(l *list.Scheduler) any {
 	out := samplingSnapshot{Due: s.due, Ring: s.ring}
 	for _, j := range l.Active() {
 		var share []int
@@ -474,9 +475,9 @@ func (s *sampling) encode(l *Scheduler) any {
 	return out
 }
 
-func (s *sampling) decode(l *Scheduler, state json.RawMessage) bool {
+func (s *sampling) decode(l *list.Scheduler, state json.RawMessage) bool {
 	var in samplingSnapshot
-	if DecodeState(state, &in) != nil || len(in.Shares) != len(l.Active()) {
+	if list.DecodeState(state, &in) != nil || len(in.Shares) != len(l.Active()) {
 		return false
 	}
 	s.due, s.ring = in.Due, in.Ring

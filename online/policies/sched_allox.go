@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/assignment"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // NewSchedAlloX is the baseline Sched_Allox of the Hare paper, after AlloX
@@ -21,16 +22,16 @@ import (
 // when its type has room, and others pass it. Weights are not looked at. In sessions only
 // the maxMatched jobs with the least time left are matched, and the others come after
 // them by arrival, since the time of matching grows with the cube of the jobs.
-func NewSchedAlloX(cluster *hare.Cluster, sizes JobSizes) *Scheduler {
-	return New(cluster, schedAlloX(sizes.Rounds))
+func NewSchedAlloX(cluster *hare.Cluster, sizes JobSizes) *list.Scheduler {
+	return list.New(cluster, schedAlloX(sizes.Rounds))
 }
 
 // schedAlloX is the rule for the rounds of each job; nil means that they are learned.
-func schedAlloX(rounds map[string]int64) Rule {
+func schedAlloX(rounds map[string]int64) list.Rule {
 	a := &allox{}
-	r := Rule{
+	r := list.Rule{
 		Name: "sched_allox", Hold: hare.Rigid, Rounds: rounds, LearnSizes: rounds == nil, Plan: a.plan,
-		Priority: func(_ *Scheduler, j *JobState) float64 { return rankOf(j) },
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return rankOf(j) },
 	}
 	if rounds == nil {
 		r.Plan = a.planFew
@@ -47,7 +48,7 @@ type allox struct {
 const maxMatched = 100
 
 // planFew is plan for the jobs with the least time left; the others come after them.
-func (a *allox) planFew(l *Scheduler, waiting []*JobState) {
+func (a *allox) planFew(l *list.Scheduler, waiting []*list.JobState) {
 	if len(waiting) <= maxMatched {
 		a.plan(l, waiting)
 		return
@@ -56,7 +57,7 @@ func (a *allox) planFew(l *Scheduler, waiting []*JobState) {
 	for _, j := range waiting {
 		j.Own = float64(j.RoundsLeft()) * float64(l.RoundUs(j))
 	}
-	slices.SortStableFunc(waiting, func(a, b *JobState) int { return cmp.Compare(rankOf(a), rankOf(b)) })
+	slices.SortStableFunc(waiting, func(a, b *list.JobState) int { return cmp.Compare(rankOf(a), rankOf(b)) })
 	a.plan(l, waiting[:maxMatched])
 	for _, j := range waiting[maxMatched:] {
 		j.OnlyType, j.Own = -1, float64(j.Number())
@@ -70,7 +71,7 @@ type alloxPlace struct {
 
 // plan matches the jobs that wait; O(jobs³ · types) at worst. Priorities are the
 // places, the furthest from the last first.
-func (a *allox) plan(l *Scheduler, waiting []*JobState) {
+func (a *allox) plan(l *list.Scheduler, waiting []*list.JobState) {
 	tasks := int64(0)
 	for _, j := range waiting {
 		tasks += j.Width()

@@ -3,6 +3,7 @@ package policies
 import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // Session makes a policy for sessions. Such a policy can be stored and restored.
@@ -47,13 +48,13 @@ func (info Info) KnowsInSession() Knowledge {
 
 // SessionOf makes policies for sessions of a list scheduler: rule gives its rule for the
 // parameters of a session.
-func SessionOf(rule func(parameters []byte) (Rule, error)) Session {
+func SessionOf(rule func(parameters []byte) (list.Rule, error)) Session {
 	return Session{
 		Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
-			return durable(Open(cluster, parameters, rule))
+			return durable(list.Open(cluster, parameters, rule))
 		},
 		Restore: func(snapshot []byte) (online.Durable, error) {
-			return durable(Restore(snapshot, rule))
+			return durable(list.Restore(snapshot, rule))
 		},
 		Check: func(parameters []byte) error {
 			_, err := rule(parameters)
@@ -63,8 +64,8 @@ func SessionOf(rule func(parameters []byte) (Rule, error)) Session {
 }
 
 // withoutParameters is a rule for sessions that has no parameters.
-func withoutParameters(rule func() Rule) func(parameters []byte) (Rule, error) {
-	return func(parameters []byte) (Rule, error) { return rule(), checkNoParameters(parameters) }
+func withoutParameters(rule func() list.Rule) func(parameters []byte) (list.Rule, error) {
+	return func(parameters []byte) (list.Rule, error) { return rule(), checkNoParameters(parameters) }
 }
 
 func checkNoParameters(parameters []byte) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 	"github.com/hare-sched/hare/sim"
 )
@@ -14,24 +15,24 @@ import (
 // The median is that of the last numbers, also after a snapshot.
 func TestMedianWindow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 14))
-	mw, all := &medianWindow{}, []int64{}
+	mw, all := &list.medianWindow{}, []int64{}
 	for range 200 {
 		x := rng.Int64N(50)
 		all = append(all, x)
 		mw.add(x)
-		last := slices.Sorted(slices.Values(all[max(0, len(all)-maxMedian):]))
+		last := slices.Sorted(slices.Values(all[max(0, len(all)-list.maxMedian):]))
 		if want := last[(len(last)-1)/2]; mw.median() != want {
 			t.Fatalf("after %d numbers: median %d, want %d", len(all), mw.median(), want)
 		}
 		s := mw.snapshot()
-		mw = &medianWindow{}
+		mw = &list.medianWindow{}
 		if !mw.restore(&s) {
 			t.Fatalf("after %d numbers: %v is refused", len(all), s)
 		}
 	}
-	for _, s := range []medianSnapshot{{Last: []int64{-1}}, {Last: []int64{1}, Oldest: 1}, {Oldest: -1},
-		{Last: make([]int64, maxMedian+1)}, {Last: make([]int64, maxMedian), Oldest: maxMedian}} {
-		if mw := (&medianWindow{}); mw.restore(&s) {
+	for _, s := range []list.medianSnapshot{{Last: []int64{-1}}, {Last: []int64{1}, Oldest: 1}, {Oldest: -1},
+		{Last: make([]int64, list.maxMedian+1)}, {Last: make([]int64, list.maxMedian), Oldest: list.maxMedian}} {
+		if mw := (&list.medianWindow{}); mw.restore(&s) {
 			t.Errorf("%v is restored", s)
 		}
 	}
@@ -91,7 +92,7 @@ func TestSwitchesAreLearned(t *testing.T) {
 
 // What every round loses is no part of a switch.
 func TestLatenciesAreNotSwitches(t *testing.T) {
-	st := &SetupTime{}
+	st := &list.SetupTime{}
 	for range 5 {
 		st.learn(7e6, true)
 		st.learn(3e6, false)
@@ -120,7 +121,7 @@ func twoJobs(t *testing.T) *Rolling {
 func TestPlansChargeSwitches(t *testing.T) {
 	p := twoJobs(t)
 	q := p.rolling.question(p.Scheduler)
-	for i, extraUs := range []int64{0, 1e6 / FirstRounds} {
+	for i, extraUs := range []int64{0, 1e6 / list.FirstRounds} {
 		if job := &q.ask.Jobs[i]; job.On[0].DurationUs != 2e6+extraUs {
 			t.Errorf("job %s takes %d µs a round in the plan, want %d more than 2 s", q.jobs[i].id, job.On[0].DurationUs,
 				extraUs)
@@ -163,14 +164,14 @@ func TestGainBelowASwitchTakesNoGPUs(t *testing.T) {
 
 // A snapshot that contradicts itself is refused.
 func TestRestoreSetup(t *testing.T) {
-	for _, s := range []SetupSnapshot{{Users: nil}, {Users: []int{2}}, {Users: []int{-2}},
+	for _, s := range []list.SetupSnapshot{{Users: nil}, {Users: []int{2}}, {Users: []int{-2}},
 		{Users: []int{0}, Switched: []int{1}}, {Users: []int{0}, Switched: []int{-1}},
-		{Users: []int{0}, SwitchedLost: medianSnapshot{Oldest: -1}}} {
+		{Users: []int{0}, SwitchedLost: list.medianSnapshot{Oldest: -1}}} {
 		if twoJobs(t).RestoreSetup(&s) {
 			t.Errorf("%+v is restored", s)
 		}
 	}
-	if s := (SetupSnapshot{Users: []int{1}, Switched: []int{0}}); !twoJobs(t).RestoreSetup(&s) {
+	if s := (list.SetupSnapshot{Users: []int{1}, Switched: []int{0}}); !twoJobs(t).RestoreSetup(&s) {
 		t.Error("a good snapshot is refused")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/sim"
@@ -186,7 +187,7 @@ func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (onli
 	}
 	made, err := info.Maker.make(ctx, inst, cfg)
 	switch l := made.(type) {
-	case *Scheduler:
+	case *list.Scheduler:
 		l.SetOneNode(cfg.OneNode)
 	case *Rolling:
 		l.SetOneNode(cfg.OneNode)
@@ -223,22 +224,22 @@ func (info Info) plansAll(cfg Config) bool {
 // FromRule makes policies of a list scheduler that knows nothing but the events:
 // simulated gives its rule for a simulation, session for the parameters of a
 // session.
-func FromRule(simulated func(Config) (Rule, error), session func(parameters []byte) (Rule, error)) FromEvents {
+func FromRule(simulated func(Config) (list.Rule, error), session func(parameters []byte) (list.Rule, error)) FromEvents {
 	return FromEvents{
 		New: func(cluster *hare.Cluster, cfg Config) (online.Durable, error) {
 			r, err := simulated(cfg)
 			if err != nil {
 				return nil, err
 			}
-			return New(cluster, r), nil
+			return list.New(cluster, r), nil
 		},
 		Session: SessionOf(session),
 	}
 }
 
 // without makes policies of a rule that has no parameters.
-func without(r Rule) FromEvents {
-	return FromRule(func(Config) (Rule, error) { return r, nil }, withoutParameters(func() Rule { return r }))
+func without(r list.Rule) FromEvents {
+	return FromRule(func(Config) (list.Rule, error) { return r, nil }, withoutParameters(func() list.Rule { return r }))
 }
 
 var policies = []Info{
@@ -248,7 +249,7 @@ var policies = []Info{
 		}), SessionOf(parseASRPT)}},
 	{"easy_backfill", "first come first served with EASY backfill",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewEASY(c, s), nil }),
-			SessionOf(withoutParameters(func() Rule { return easy(nil) }))}},
+			SessionOf(withoutParameters(func() list.Rule { return easy(nil) }))}},
 	{"fifo", "first come first served, task by task", FromEvents{
 		New: func(c *hare.Cluster, _ Config) (online.Durable, error) {
 			return durable(online.NewFIFO(inService(c)))
@@ -265,7 +266,7 @@ var policies = []Info{
 		},
 	}},
 	{"gandiva", "time slicing in turn", FromRule(
-		func(cfg Config) (Rule, error) { return GandivaConfig{SliceUs: cfg.LeaseUs}.rule() }, parseGandiva)},
+		func(cfg Config) (list.Rule, error) { return GandivaConfig{SliceUs: cfg.LeaseUs}.rule() }, parseGandiva)},
 	{"gavel_fifo", "the Hare paper's Gavel_FIFO: whole jobs by arrival, on the fastest type with room",
 		without(gavelFIFO())},
 	{"hare_offline", "follows the plan that Hare finds by prices and search",
@@ -277,7 +278,7 @@ var policies = []Info{
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Paper: true, Assign: c.Assign})
 		}), SessionOf(withoutParameters(hareInSessions))}},
 	{"hgittins", "HLAS repaired: Gittins index of learned sizes over tasks, never on a far slower type", FromRule(
-		func(cfg Config) (Rule, error) { return cfg.HGittins.rule(), nil }, parseHGittins)},
+		func(cfg Config) (list.Rule, error) { return cfg.HGittins.rule(), nil }, parseHGittins)},
 	{"hlas", "heterogeneity-aware least attained service, task by task", FromEvents{
 		New: func(c *hare.Cluster, cfg Config) (online.Durable, error) {
 			h := online.HLASConfig{Kappa: cfg.Kappa}
@@ -313,7 +314,7 @@ var policies = []Info{
 	{"sched_allox", "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) {
 			return NewSchedAlloX(c, s), nil
-		}), SessionOf(withoutParameters(func() Rule { return schedAlloX(nil) }))}},
+		}), SessionOf(withoutParameters(func() list.Rule { return schedAlloX(nil) }))}},
 	{"sched_homo", "the Hare paper's Sched_Homo: weighted completion time as if all GPUs were alike",
 		Learned{FromFuture(func(ctx context.Context, i *hare.Instance, _ Config) (online.Policy, error) {
 			return orNil(NewSchedHomo(ctx, i))
@@ -324,13 +325,13 @@ var policies = []Info{
 		}), SessionOf(parseSlurm)}},
 	{"srtf", "shortest remaining time first, round by round",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewSRTF(c, s), nil }),
-			SessionOf(withoutParameters(func() Rule { return srtf(nil) }))}},
+			SessionOf(withoutParameters(func() list.Rule { return srtf(nil) }))}},
 	{"themis", "leases to the worst off by finish-time fairness, by auction",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, cfg Config) (online.Policy, error) {
 			return orNil(NewThemis(c, s, ThemisConfig{LeaseUs: cfg.LeaseUs}))
 		}), SessionOf(parseThemis)}},
 	{"tiresias", "discretised least attained GPU-time, round by round", FromRule(
-		func(cfg Config) (Rule, error) { return tiresiasConfig(cfg).rule() }, parseTiresias)},
+		func(cfg Config) (list.Rule, error) { return tiresiasConfig(cfg).rule() }, parseTiresias)},
 	{"tiresias_gittins", "attained GPU-time, then the Gittins index, round by round",
 		Learned{FromDistribution(func(c *hare.Cluster, d SizeDistribution, cfg Config) (online.Policy, error) {
 			return orNil(NewTiresiasGittins(c, d, tiresiasConfig(cfg)))

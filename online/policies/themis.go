@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // ThemisConfig tunes NewThemis. The zero value is good.
@@ -37,17 +38,17 @@ type ThemisConfig struct {
 // over its GPUs; jobs with a lease do not bid; what bidders leave goes to the
 // others, the worst first; jobs that do not fit are passed over, so that wide ones
 // may wait long; a lease ends with its round; its length.
-func NewThemis(cluster *hare.Cluster, sizes JobSizes, cfg ThemisConfig) (*Scheduler, error) {
+func NewThemis(cluster *hare.Cluster, sizes JobSizes, cfg ThemisConfig) (*list.Scheduler, error) {
 	r, err := cfg.rule(sizes.Rounds)
 	if err != nil {
 		return nil, err
 	}
-	return New(cluster, r), nil
+	return list.New(cluster, r), nil
 }
 
 // rule fills in the defaults; rounds are those of each job, and nil means that they are
 // learned.
-func (cfg ThemisConfig) rule(rounds map[string]int64) (Rule, error) {
+func (cfg ThemisConfig) rule(rounds map[string]int64) (list.Rule, error) {
 	switch {
 	case cfg.Fairness == 0:
 		cfg.Fairness = 0.8
@@ -58,29 +59,29 @@ func (cfg ThemisConfig) rule(rounds map[string]int64) (Rule, error) {
 		cfg.LeaseUs = 600e6
 	}
 	if !(cfg.Fairness <= 1) || cfg.LeaseUs < 0 {
-		return Rule{}, fmt.Errorf("policy: themis: fairness %v and leases of %s s: they must be at most 1, and positive",
+		return list.Rule{}, fmt.Errorf("policy: themis: fairness %v and leases of %s s: they must be at most 1, and positive",
 			cfg.Fairness, hare.FormatMicros(cfg.LeaseUs))
 	}
 	t := &themis{lease: timeSlice{cfg.LeaseUs}, bid: 1 - cfg.Fairness}
-	return Rule{
+	return list.Rule{
 		Name: "themis", Hold: hare.Gang, Rounds: rounds, LearnSizes: rounds == nil, Plan: t.plan, Started: t.lease.started,
-		Priority: func(_ *Scheduler, j *JobState) float64 { return rankOf(j) },
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return rankOf(j) },
 	}, nil
 }
 
 // parseThemis reads {"fairness": 0.8, "lease_s": 600}.
-func parseThemis(parameters []byte) (Rule, error) {
+func parseThemis(parameters []byte) (list.Rule, error) {
 	form := struct {
 		Fairness *float64     `json:"fairness"`
 		LeaseS   *json.Number `json:"lease_s"`
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	cfg := ThemisConfig{}
 	if form.Fairness != nil {
 		if !(*form.Fairness >= 0 && *form.Fairness <= 1) {
-			return Rule{}, online.Invalid("/fairness", "out_of_range", "themis: fairness is %v: it must be from 0 to 1",
+			return list.Rule{}, online.Invalid("/fairness", "out_of_range", "themis: fairness is %v: it must be from 0 to 1",
 				*form.Fairness)
 		}
 		if cfg.Fairness = *form.Fairness; cfg.Fairness == 0 {
@@ -90,7 +91,7 @@ func parseThemis(parameters []byte) (Rule, error) {
 	if form.LeaseS != nil {
 		us, err := positiveMicros("/lease_s", *form.LeaseS)
 		if err != nil {
-			return Rule{}, err
+			return list.Rule{}, err
 		}
 		cfg.LeaseUs = us
 	}
@@ -104,13 +105,13 @@ type themis struct {
 }
 
 type themisJob struct {
-	j   *JobState
+	j   *list.JobState
 	rho float64
 }
 
 // plan holds the auction: priorities are below 0 for leases that run, to 1 for
 // bidders, and above 2 for the rest. Time is O(jobs × (log jobs + types)).
-func (t *themis) plan(l *Scheduler, waiting []*JobState) {
+func (t *themis) plan(l *list.Scheduler, waiting []*list.JobState) {
 	t.waiting = t.waiting[:0]
 	gpus := l.GPUs()
 	for _, j := range waiting {
@@ -140,7 +141,7 @@ func (t *themis) plan(l *Scheduler, waiting []*JobState) {
 
 // value is what a job bids: the logarithm of its ρ after a lease without GPUs over
 // its ρ with them, for each GPU; 0 where no type has room.
-func (t *themis) value(l *Scheduler, j *JobState) float64 {
+func (t *themis) value(l *list.Scheduler, j *list.JobState) float64 {
 	sinceUs, left := float64(l.NowUs()-j.ArrivedUs()), float64(j.RoundsLeft())
 	without := sinceUs + float64(t.lease.lengthUs) + left*float64(l.RoundUs(j))
 	for _, m := range j.Modes() { // the fastest first

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
@@ -26,8 +27,8 @@ func gang(id string, releaseS, rounds, tasks int64) hare.Job {
 }
 
 // must returns a function that fails the test if a policy could not be made.
-func must(t *testing.T) func(*policies.Scheduler, error) online.Policy {
-	return func(p *policies.Scheduler, err error) online.Policy {
+func must(t *testing.T) func(*list.Scheduler, error) online.Policy {
+	return func(p *list.Scheduler, err error) online.Policy {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)

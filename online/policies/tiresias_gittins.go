@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // NewTiresiasGittins is Tiresias' discretised 2D-Gittins index (NSDI 2019): queues
@@ -21,23 +22,23 @@ import (
 // where the paper has S − a; this is the paper's. [I] S is drawn from the jobs of
 // the instance themselves, rounds × tasks × the time of a round on the fastest
 // type; ties go by arrival. The rest is as in NewTiresias.
-func NewTiresiasGittins(cluster *hare.Cluster, sizes SizeDistribution, cfg TiresiasConfig) (*Scheduler, error) {
+func NewTiresiasGittins(cluster *hare.Cluster, sizes SizeDistribution, cfg TiresiasConfig) (*list.Scheduler, error) {
 	r, _, err := cfg.byGittins(sizes)
 	if err != nil {
 		return nil, err
 	}
-	return New(cluster, r), nil
+	return list.New(cluster, r), nil
 }
 
 // byGittins is the rule for a distribution of sizes, with the index that the rule goes by.
-func (tc *TiresiasConfig) byGittins(sizes SizeDistribution) (Rule, *gittinsIndex, error) {
+func (tc *TiresiasConfig) byGittins(sizes SizeDistribution) (list.Rule, *gittinsIndex, error) {
 	r, err := tc.queues()
 	if err != nil {
-		return Rule{}, nil, err
+		return list.Rule{}, nil, err
 	}
 	index := newGittinsIndex(sizes, float64(tc.ThresholdsUs[0]))
 	r.Name = "tiresias_gittins"
-	r.Priority = func(_ *Scheduler, j *JobState) float64 {
+	r.Priority = func(_ *list.Scheduler, j *list.JobState) float64 {
 		// From 0 to 1, falling with the index, which is in units of 1/Δ.
 		return float64(j.Queue) + 1/(1+index.at(float64(j.Width())*float64(j.RunUs())))
 	}
@@ -45,14 +46,14 @@ func (tc *TiresiasConfig) byGittins(sizes SizeDistribution) (Rule, *gittinsIndex
 }
 
 // parseTiresiasGittins reads {"thresholds_s": [3600], "knob": 8}, for a session.
-func parseTiresiasGittins(parameters []byte) (Rule, error) {
+func parseTiresiasGittins(parameters []byte) (list.Rule, error) {
 	cfg, err := parseTiresiasConfig(parameters)
 	if err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	r, index, err := cfg.byGittins(nil)
 	if err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	s := &attainedSizes{index: index}
 	r.Prepare, r.Left, r.State, r.Restore = s.prepare, s.left, s.encode, s.decode
@@ -66,19 +67,19 @@ type attainedSizes struct {
 	dirty bool
 }
 
-func (as *attainedSizes) left(l *Scheduler, j *JobState, ended bool) {
+func (as *attainedSizes) left(l *list.Scheduler, j *list.JobState, ended bool) {
 	us := j.ExecutedUs()
 	if j.Running() > 0 {
 		us += l.NowUs() - j.SinceUs()
 	}
 	if ended && us > 0 {
-		as.ended.add(SpanUs(j.Width(), us))
+		as.ended.add(list.SpanUs(j.Width(), us))
 		as.dirty = true
 	}
 }
 
 // prepare makes the index again where a job has ended since.
-func (as *attainedSizes) prepare(*Scheduler) {
+func (as *attainedSizes) prepare(*list.Scheduler) {
 	if !as.dirty {
 		return
 	}
@@ -97,13 +98,13 @@ type sizesSnapshot struct {
 	Next    int     `json:"next"`
 }
 
-func (as *attainedSizes) encode(*Scheduler) any {
+func (as *attainedSizes) encode(*list.Scheduler) any {
 	return sizesSnapshot{as.ended.all, as.ended.next}
 }
 
-func (as *attainedSizes) decode(l *Scheduler, state json.RawMessage) bool {
+func (as *attainedSizes) decode(l *list.Scheduler, state json.RawMessage) bool {
 	var s sizesSnapshot
-	if DecodeState(state, &s) != nil || !as.ended.restore(s.EndedUs, s.Next) {
+	if list.DecodeState(state, &s) != nil || !as.ended.restore(s.EndedUs, s.Next) {
 		return false
 	}
 	for _, us := range s.EndedUs {

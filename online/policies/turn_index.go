@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // turnIndex keeps the jobs of rolling in the order of their turns from event to event. An
@@ -14,8 +15,8 @@ import (
 // looks at some others too, which then do nothing. During an assignment the index is as it
 // was at the beginning.
 type turnIndex struct {
-	stale   bool        // whether everything may be wrong
-	touched []*JobState // jobs whose entries may be wrong
+	stale   bool             // whether everything may be wrong
+	touched []*list.JobState // jobs whose entries may be wrong
 	// What the index was made with.
 	capacity, version int64
 	setupUs           int64
@@ -63,7 +64,7 @@ type turnGroup struct {
 type turnEntry struct {
 	key     int64 // the order; ties go by arrival
 	startUs int64 // of the row
-	job     *JobState
+	job     *list.JobState
 	turnNeeds
 }
 
@@ -163,7 +164,7 @@ type typedHeld struct {
 }
 
 // touch notes that a job's entries may be wrong.
-func (ti *turnIndex) touch(l *Scheduler, j *JobState) {
+func (ti *turnIndex) touch(l *list.Scheduler, j *list.JobState) {
 	if ti.stale || planOf(j).turns.touched {
 		return
 	}
@@ -278,7 +279,7 @@ func (ti *turnIndex) group(key groupOfTurns) *turnGroup {
 }
 
 // place brings the entries of one job up to date.
-func (ti *turnIndex) place(r *rolling, j *JobState) {
+func (ti *turnIndex) place(r *rolling, j *list.JobState) {
 	x := &planOf(j).turns
 	if key, e, ok := ti.entry(r, j); !ok {
 		ti.removeEntry(x)
@@ -306,7 +307,7 @@ func (ti *turnIndex) place(r *rolling, j *JobState) {
 }
 
 // remove removes the entries of a job.
-func (ti *turnIndex) remove(j *JobState) {
+func (ti *turnIndex) remove(j *list.JobState) {
 	ti.removeEntry(&planOf(j).turns)
 	ti.removeStand(&planOf(j).turns)
 	ti.removeHeld(&planOf(j).turns)
@@ -335,7 +336,7 @@ func (ti *turnIndex) removeHeld(x *jobTurns) {
 }
 
 // hold lists the GPUs that a job holds.
-func (ti *turnIndex) hold(r *rolling, j *JobState) {
+func (ti *turnIndex) hold(r *rolling, j *list.JobState) {
 	if len(j.GPUs()) == 0 {
 		return
 	}
@@ -347,16 +348,16 @@ func (ti *turnIndex) hold(r *rolling, j *JobState) {
 }
 
 // holdsUs is for how long a start of a job on GPUs with rounds of roundUs holds them.
-func (r *rolling) holdsUs(j *JobState, roundUs int64) int64 {
+func (r *rolling) holdsUs(j *list.JobState, roundUs int64) int64 {
 	if j.Spec().Sync == hare.Rigid {
-		return SpanUs(r.belief.RoundsLeft(j), roundUs)
+		return list.SpanUs(r.belief.RoundsLeft(j), roundUs)
 	}
 	return roundUs
 }
 
 // onUs fills what a start of a job would hold GPUs of each type for, with those modes in
 // which a round takes at most slowestUs.
-func (ti *turnIndex) onUs(r *rolling, j *JobState, modes []Mode, on *[]int64, slowestUs int64) []int64 {
+func (ti *turnIndex) onUs(r *rolling, j *list.JobState, modes []list.Mode, on *[]int64, slowestUs int64) []int64 {
 	if len(*on) != len(ti.releases) {
 		*on = make([]int64, len(ti.releases))
 	}
@@ -372,7 +373,7 @@ func (ti *turnIndex) onUs(r *rolling, j *JobState, modes []Mode, on *[]int64, sl
 }
 
 // entry is that of a job with rows, or of a job without rows that waits.
-func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bool) {
+func (ti *turnIndex) entry(r *rolling, j *list.JobState) (groupOfTurns, turnEntry, bool) {
 	ready := j.Ready() > 0
 	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.Width(), perTask: j.Spec().TaskGPUs(),
 		waits: ready && len(j.GPUs()) == 0, density: math.Inf(1)}}
@@ -404,7 +405,7 @@ func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bo
 }
 
 // fillEntry is that of a job without rows.
-func (ti *turnIndex) fillEntry(r *rolling, j *JobState, e turnEntry) (groupOfTurns, turnEntry, bool) {
+func (ti *turnIndex) fillEntry(r *rolling, j *list.JobState, e turnEntry) (groupOfTurns, turnEntry, bool) {
 	l := r.l
 	if j.Ready() == 0 {
 		return groupOfTurns{}, e, false
@@ -430,7 +431,7 @@ func (ti *turnIndex) fillEntry(r *rolling, j *JobState, e turnEntry) (groupOfTur
 }
 
 // slowestWithoutRow is the longest round that a job without rows may start.
-func slowestWithoutRow(l *Scheduler, j *JobState) int64 {
+func slowestWithoutRow(l *list.Scheduler, j *list.JobState) int64 {
 	if slowest := slowestUnplanned * j.FastestUs(); slowest >= l.RoundUs(j) {
 		return slowest
 	}
@@ -438,7 +439,7 @@ func slowestWithoutRow(l *Scheduler, j *JobState) int64 {
 }
 
 // newcomer is the entry of a job that waits and that came after the plan's question.
-func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry, bool) {
+func (ti *turnIndex) newcomer(r *rolling, j *list.JobState) (groupOfTurns, turnEntry, bool) {
 	if !r.cfg.Aside || !r.isNew(j) || j.Ready() == 0 || len(j.GPUs()) > 0 || taskByTask(j) {
 		return groupOfTurns{}, turnEntry{}, false
 	}
@@ -460,7 +461,7 @@ func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry,
 }
 
 // densityOf is newcomer.density of a job, or infinite where that has none.
-func (r *rolling) densityOf(j *JobState, prices []float64) float64 {
+func (r *rolling) densityOf(j *list.JobState, prices []float64) float64 {
 	cheapest := math.Inf(1)
 	for _, m := range j.Modes() {
 		if m.DurationUs > 0 && r.l.Most(j, m.Type) >= j.Spec().Tasks {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 )
 
@@ -20,7 +21,7 @@ type wholeRolling struct {
 }
 
 // assign starts the rounds whose turn it is, and then what fits beside.
-func (r *wholeRolling) assign(l *Scheduler) {
+func (r *wholeRolling) assign(l *list.Scheduler) {
 	if !l.AnyFree() {
 		return
 	}
@@ -72,7 +73,7 @@ func (r *wholeRolling) assign(l *Scheduler) {
 
 // reserve keeps the GPUs of a row for a job that cannot start before notBeforeUs, where
 // no job before has reserved GPUs of their types.
-func (r *wholeRolling) reserve(j *JobState, row *planner.Row, notBeforeUs int64) {
+func (r *wholeRolling) reserve(j *list.JobState, row *planner.Row, notBeforeUs int64) {
 	for _, c := range row.Types {
 		if v := &r.reserved[c.Type]; !v.made {
 			*v = r.reservation(j, row, c, notBeforeUs)
@@ -83,10 +84,10 @@ func (r *wholeRolling) reserve(j *JobState, row *planner.Row, notBeforeUs int64)
 // reservation finds when enough GPUs of a type are expected to be free for a row of a
 // job. Jobs that the plan has before that job keep their GPUs to the end of their rows.
 // It takes O(jobs log jobs + GPUs).
-func (r *wholeRolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount,
+func (r *wholeRolling) reservation(j *list.JobState, row *planner.Row, c planner.TypeCount,
 	notBeforeUs int64) gpuReservation {
 	l := r.l
-	var ends []GPURelease
+	var ends []list.GPURelease
 	for _, o := range l.Active() {
 		n := int64(0)
 		if o != j {
@@ -99,14 +100,14 @@ func (r *wholeRolling) reservation(j *JobState, row *planner.Row, c planner.Type
 		next := nextRow(o)
 		switch {
 		case o.Spec().Sync == hare.Rigid:
-			endUs += SpanUs(r.belief.RoundsLeft(o)-1, o.DurationUs(c.Type))
+			endUs += list.SpanUs(r.belief.RoundsLeft(o)-1, o.DurationUs(c.Type))
 		case next != nil && next.StartUs <= row.StartUs && r.holds(o, next):
-			endUs += SpanUs(next.Round+next.Rounds-o.Round()-1, longestUs(o, next.Types))
+			endUs += list.SpanUs(next.Round+next.Rounds-o.Round()-1, longestUs(o, next.Types))
 		}
-		ends = append(ends, GPURelease{endUs, n})
+		ends = append(ends, list.GPURelease{endUs, n})
 	}
 	ends = l.GuardReleases(ends, c.Type)
-	slices.SortFunc(ends, func(a, b GPURelease) int { return cmp.Compare(a.AtUs, b.AtUs) })
+	slices.SortFunc(ends, func(a, b list.GPURelease) int { return cmp.Compare(a.AtUs, b.AtUs) })
 	room, atUs := r.free[c.Type], max(notBeforeUs, l.NowUs())
 	for i := 0; i < len(ends) && (room < c.Count || ends[i].AtUs <= atUs); i++ {
 		atUs = max(atUs, ends[i].AtUs)
@@ -138,7 +139,7 @@ func (r *wholeRolling) fill() {
 	}
 }
 
-func (r *wholeRolling) fillWith(j *JobState) {
+func (r *wholeRolling) fillWith(j *list.JobState) {
 	if planOf(j).claim == nil {
 		r.l.OpenRound(j)
 	}
@@ -181,7 +182,7 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 				GPUs: []hare.TypeCount{{Type: string(rune('A' + rng.IntN(3))), Count: 1 + rng.IntN(5)}}})
 		}
 		cfg := RollingConfig{Aside: seed%12 > 0, Work: planner.Work{Moves: -1},
-			Guard: GuardConfig{Off: seed%3 == 0, Kappa: 0.3}, SwitchUs: []int64{-1, 0, 3e5, 2e6}[seed/2%4]}
+			Guard: list.GuardConfig{Off: seed%3 == 0, Kappa: 0.3}, SwitchUs: []int64{-1, 0, 3e5, 2e6}[seed/2%4]}
 		fast, slow := NewRolling(cluster, cfg), NewRolling(cluster, cfg)
 		whole := wholeRolling{rolling: slow.rolling}
 		slow.rule.Assign, slow.rule.Touched = whole.assign, nil

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"github.com/hare-sched/hare/online/list"
 	"math"
 	"math/bits"
 	"slices"
@@ -45,7 +46,7 @@ func (ti *turnIndex) eachTurn(r *rolling) {
 
 // visitNewcomer starts a newcomer that stands before a job of the plan, or behind all where
 // that is nil, or reserves GPUs for the newcomer.
-func (ti *turnIndex) visitNewcomer(r *rolling, j *JobState, before *turnEntry) {
+func (ti *turnIndex) visitNewcomer(r *rolling, j *list.JobState, before *turnEntry) {
 	startUs := r.l.NowUs()
 	if before != nil {
 		startUs = before.key

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // Jobs that wait in groups start as they do where a schedule looks at all of them.
@@ -36,7 +37,7 @@ func TestWaitingJobsAgainstAll(t *testing.T) {
 type stream struct {
 	tb         testing.TB
 	rng        *rand.Rand
-	fast, slow *Scheduler
+	fast, slow *list.Scheduler
 	left       map[string]int64 // rounds by job
 	jobs       []string
 	running    []hare.Decision

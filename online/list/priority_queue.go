@@ -1,4 +1,4 @@
-package policies
+package list
 
 // priorityQueue is a binary heap of waiting jobs by priority, then arrival. A
 // ListScheduler fills the heap again each time and seldom empties it, so that the cost of

@@ -1,4 +1,4 @@
-package policies
+package list
 
 import (
 	"github.com/hare-sched/hare"

@@ -1,16 +1,17 @@
-package policies
+package list
 
 import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/policies"
 )
 
 // What a job is believed to have left: by its user's estimate until jobs have ended, never
 // nothing, and more where it takes longer than was told.
 func TestRoundsLeft(t *testing.T) {
 	l := New(&hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
-		srtf(nil))
+		policies.srtf(nil))
 	arrive := func(id string, estimateUs int64) *JobState {
 		t.Helper()
 		if _, err := l.Step(l.nowUs, []hare.Event{{Type: hare.EventJobArrived, Job: id,
