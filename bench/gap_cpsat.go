@@ -96,7 +96,8 @@ type cpsatBlock struct {
 
 // run solves inst with row.Model and fills in the row. The plan is rebuilt with every
 // GPU named and must pass verify; the value is that of the plan.
-func (cs *CPSAT) run(ctx context.Context, inst *hare.Instance, limit time.Duration, cfg GapConfig, row *GapRow) error {
+func (cs *CPSAT) run(ctx context.Context, inst *hare.Instance, limit time.Duration, cfg GapConfig,
+	row *GapRow) error {
 	m := model.New(inst)
 	if len(m.Classes) != len(m.Types) || slices.ContainsFunc(m.Classes, func(c model.Class) bool {
 		return len(c.Windows) != 1 || c.Windows[0] != hare.Window{StartUs: 0, EndUs: hare.Forever}

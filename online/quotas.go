@@ -29,7 +29,10 @@ func CheckQuota(e *hare.Event) *hare.InvalidError {
 // WithQuota are quotas, ordered by user and types, in which one replaces that of its user and
 // types. A quota of MaxGPUs is left out, because it limits nothing.
 func WithQuota(quotas []hare.Quota, q *hare.Quota) []hare.Quota {
-	at, found := slices.BinarySearchFunc(quotas, q, func(a hare.Quota, b *hare.Quota) int { return compareQuotas(&a, b) })
+	at, found := slices.BinarySearchFunc(quotas, q, func(a hare.Quota,
+		b *hare.Quota) int {
+		return compareQuotas(&a, b)
+	})
 	out := slices.Clone(quotas)
 	if found {
 		out = slices.Delete(out, at, at+1)

@@ -104,7 +104,8 @@ func (gf *GuardForm) Config(policy string) (GuardConfig, error) {
 			continue
 		}
 		if !(*x.value >= x.least && *x.value <= x.largest) {
-			return cfg, online.Invalid("/"+x.name, "out_of_range", "%s: %s is %v: it must be from %v to %v", policy, x.name, *x.value,
+			return cfg, online.Invalid("/"+x.name, "out_of_range", "%s: %s is %v: it must be from %v to %v", policy,
+				x.name, *x.value,
 				x.least, x.largest)
 		}
 		if cfg.Off {

@@ -4,14 +4,15 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online/policies"
 )
 
 // What a job is believed to have left: by its user's estimate until jobs have ended, never
 // nothing, and more where it takes longer than was told.
 func TestRoundsLeft(t *testing.T) {
 	l := New(&hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
-		policies.srtf(nil))
+		Rule{Hold: hare.Gang, LearnSizes: true, Priority: func(l *Scheduler, j *JobState) float64 {
+			return float64(j.RoundsLeft()) * float64(l.RoundUs(j))
+		}})
 	arrive := func(id string, estimateUs int64) *JobState {
 		t.Helper()
 		if _, err := l.Step(l.nowUs, []hare.Event{{Type: hare.EventJobArrived, Job: id,

@@ -212,7 +212,8 @@ func (sb *SizeBelief) Snapshot() BeliefSnapshot {
 
 // restore fills an empty belief; false says that the snapshot contradicts itself.
 func (sb *SizeBelief) Restore(s *BeliefSnapshot) bool {
-	if len(s.Ended) > MaxObservations || s.Next < 0 || s.Gone < 0 || s.Next > max(0, len(s.Ended)-1) || !s.Curve.Valid() {
+	if len(s.Ended) > MaxObservations || s.Next < 0 || s.Gone < 0 || s.Next > max(0, len(s.Ended)-1) ||
+		!s.Curve.Valid() {
 		return false
 	}
 	for _, o := range s.Ended {

@@ -176,8 +176,9 @@ func readASRPT(parameters []byte) (cfg ASRPTConfig, err error) {
 	if form.DelayS != nil {
 		us, err := hare.ParseMicros(form.DelayS.String())
 		if err != nil || us < 0 || us > hare.MaxExact {
-			return cfg, online.Invalid("/delay_s", "out_of_range", "asrpt: delay_s is %.60s: it must be from 0 to %s, with at "+
-				"most six decimals", *form.DelayS, hare.FormatMicros(hare.MaxExact))
+			return cfg, online.Invalid("/delay_s", "out_of_range",
+				"asrpt: delay_s is %.60s: it must be from 0 to %s, with at "+
+					"most six decimals", *form.DelayS, hare.FormatMicros(hare.MaxExact))
 		}
 		if cfg.DelayUs = us; us == 0 {
 			cfg.DelayUs = -1

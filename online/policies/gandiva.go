@@ -66,21 +66,11 @@ func parseGandiva(parameters []byte) (list.Rule, error) {
 	}
 	cfg := GandivaConfig{}
 	if form.SliceS != nil {
-		us, err := positiveMicros("/slice_s", *form.SliceS)
+		us, err := list.PositiveMicros("/slice_s", *form.SliceS)
 		if err != nil {
 			return list.Rule{}, err
 		}
 		cfg.SliceUs = us
 	}
 	return cfg.rule()
-}
-
-// positiveMicros reads seconds above 0.
-func positiveMicros(pointer string, seconds json.Number) (int64, error) {
-	us, err := hare.ParseMicros(seconds.String())
-	if err != nil || us <= 0 || us > hare.MaxExact {
-		return 0, online.Invalid(pointer, "out_of_range", "%.60s must be above 0 and at most %s, with at most six decimals",
-			seconds, hare.FormatMicros(hare.MaxExact))
-	}
-	return us, nil
 }

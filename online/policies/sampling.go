@@ -105,7 +105,8 @@ func readSampling(parameters []byte) (cfg SamplingConfig, err error) {
 	}
 	if form.Skip != nil {
 		if !(*form.Skip >= 0 && *form.Skip < 1) {
-			return cfg, online.Invalid("/skip", "out_of_range", "sampling: skip is %v: it must be from 0 to below 1", *form.Skip)
+			return cfg, online.Invalid("/skip", "out_of_range", "sampling: skip is %v: it must be from 0 to below 1",
+				*form.Skip)
 		}
 		if cfg.Market.Skip = *form.Skip; cfg.Market.Skip == 0 {
 			cfg.Market.Skip = -1
@@ -120,7 +121,8 @@ func readSampling(parameters []byte) (cfg SamplingConfig, err error) {
 	switch form.Valuation {
 	case "", market.Saving, market.Throughput:
 	default:
-		return cfg, online.Invalid("/valuation", "unknown_value", "sampling: valuation is %.60q: use %s or %s", form.Valuation,
+		return cfg, online.Invalid("/valuation", "unknown_value", "sampling: valuation is %.60q: use %s or %s",
+			form.Valuation,
 			market.Saving, market.Throughput)
 	}
 	return cfg, nil
@@ -169,9 +171,9 @@ func (s *sampling) readRing(c *hare.Cluster) error {
 }
 
 // bytes is D of a relaxed job, of which a task takes computeUs and synchronises for the rest of durationUs.
-func (sr *samplingRing) bytes(j *list.JobState, m *list.Mode) float64 {
-	k := float64(j.Spec().Tasks)
-	if sr == nil || j.Spec().Sync != hare.Relaxed || k < 2 || m.ComputeUs == 0 || m.DurationUs <= m.ComputeUs {
+func (sr *samplingRing) bytes(j *hare.Job, m *list.Mode) float64 {
+	k := float64(j.Tasks)
+	if sr == nil || j.Sync != hare.Relaxed || k < 2 || m.ComputeUs == 0 || m.DurationUs <= m.ComputeUs {
 		return 0
 	}
 	return float64(m.DurationUs-m.ComputeUs) / 1e6 * sr.BetweenBps * k / (2 * (k - 1))
@@ -267,7 +269,8 @@ func (s *sampling) choose(l *list.Scheduler, inService []int) []*list.JobState {
 		if j.Finished() || !l.FitsWhenEmpty(j) {
 			continue
 		}
-		key[j] = float64(j.RoundsLeft()) * float64(l.RoundUs(j)) * float64(j.Width()) / max(1, float64(j.Spec().WeightMicro))
+		key[j] = float64(j.RoundsLeft()) * float64(l.RoundUs(j)) * float64(j.Width()) / max(1,
+			float64(j.Spec().WeightMicro))
 		if j.Spec().Sync == hare.Rigid && len(j.GPUs()) > 0 {
 			key[j] = -1
 		}
@@ -338,7 +341,7 @@ func (s *sampling) market(l *list.Scheduler, jobs []*list.JobState, free []int) 
 				us = l.RoundUs(j)
 			}
 			if i == 0 {
-				x.Bytes = s.ring.bytes(j, m)
+				x.Bytes = s.ring.bytes(j.Spec(), m)
 			}
 			if x.Bytes > 0 && m.ComputeUs > 0 {
 				us = m.ComputeUs

@@ -30,7 +30,7 @@ func TestSamplingRing(t *testing.T) {
 	if want := (&samplingRing{300e9 / 8, 25e9 / 8, map[string]int{"A": 4}}); !reflect.DeepEqual(s.ring, want) {
 		t.Errorf("%+v", s.ring)
 	}
-	j := &list.JobState{spec: &hare.Job{Tasks: 4}}
+	j := &hare.Job{Tasks: 4}
 	m := &list.Mode{ComputeUs: 1e6, DurationUs: 4e6}
 	p := &market.Problem{Classes: []market.Class{{Workers: 6, PerNode: 1, InsideBps: s.ring.InsideBps,
 		BetweenBps: s.ring.BetweenBps}}, Jobs: []market.Job{{Weight: 1, Iterations: 1, Samples: 4, Rate: []float64{1},
@@ -45,8 +45,8 @@ func TestSamplingRing(t *testing.T) {
 		}
 	}
 	for name, none := range map[string]float64{
-		"a gang":             s.ring.bytes(&list.JobState{spec: &hare.Job{Tasks: 4, Sync: hare.Gang}}, m),
-		"a task":             s.ring.bytes(&list.JobState{spec: &hare.Job{Tasks: 1}}, m),
+		"a gang":             s.ring.bytes(&hare.Job{Tasks: 4, Sync: hare.Gang}, m),
+		"a task":             s.ring.bytes(&hare.Job{Tasks: 1}, m),
 		"no synchronisation": s.ring.bytes(j, &list.Mode{ComputeUs: 1, DurationUs: 1}),
 		"no ring":            (*samplingRing)(nil).bytes(j, m),
 	} {

@@ -94,16 +94,18 @@ func parseSlurm(parameters []byte) (list.Rule, error) {
 			continue
 		}
 		if !(*factor.given >= 0 && *factor.given <= maxFactor) {
-			return list.Rule{}, online.Invalid("/"+factor.name, "out_of_range", "slurm: %s is %v: it must be from 0 to %d", factor.name,
+			return list.Rule{}, online.Invalid("/"+factor.name, "out_of_range",
+				"slurm: %s is %v: it must be from 0 to %d", factor.name,
 				*factor.given, int64(maxFactor))
 		}
 		*factor.value = *factor.given
 	}
 	if cfg.Age == 0 && cfg.Size == 0 && cfg.QOS == 0 {
-		return list.Rule{}, online.Invalid("/age", "out_of_range", "slurm: age, size and qos are all 0: one must be above 0")
+		return list.Rule{}, online.Invalid("/age", "out_of_range",
+			"slurm: age, size and qos are all 0: one must be above 0")
 	}
 	if form.MaxAgeS != nil {
-		us, err := positiveMicros("/max_age_s", *form.MaxAgeS)
+		us, err := list.PositiveMicros("/max_age_s", *form.MaxAgeS)
 		if err != nil {
 			return list.Rule{}, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/sim"
 )
@@ -51,13 +52,13 @@ type Config struct {
 	// Seed is the seed of hare_offline's search.
 	Seed int64
 	// HGittins is for hgittins.
-	HGittins HGittinsConfig
+	HGittins rolling.HGittinsConfig
 	// ASRPT is for asrpt.
 	ASRPT ASRPTConfig
 	// Sampling is for sampling; Seed is the seed of its draws.
 	Sampling SamplingConfig
 	// Rolling is for rolling.
-	Rolling RollingConfig
+	Rolling rolling.Config
 	// OneNode makes list schedulers (all policies except hlas, fifo and the plans) start a
 	// round on GPUs of one node where a node has enough free GPUs, and of these nodes on
 	// the one with the fewest free GPUs: best fit. [I] No job waits for a node.
@@ -189,7 +190,7 @@ func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (onli
 	switch l := made.(type) {
 	case *list.Scheduler:
 		l.SetOneNode(cfg.OneNode)
-	case *Rolling:
+	case *rolling.Policy:
 		l.SetOneNode(cfg.OneNode)
 	}
 	return made, err
@@ -224,7 +225,8 @@ func (info Info) plansAll(cfg Config) bool {
 // FromRule makes policies of a list scheduler that knows nothing but the events:
 // simulated gives its rule for a simulation, session for the parameters of a
 // session.
-func FromRule(simulated func(Config) (list.Rule, error), session func(parameters []byte) (list.Rule, error)) FromEvents {
+func FromRule(simulated func(Config) (list.Rule, error), session func(parameters []byte) (list.Rule,
+	error)) FromEvents {
 	return FromEvents{
 		New: func(cluster *hare.Cluster, cfg Config) (online.Durable, error) {
 			r, err := simulated(cfg)
@@ -272,13 +274,13 @@ var policies = []Info{
 	{"hare_offline", "follows the plan that Hare finds by prices and search",
 		Learned{FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Moves: c.Moves, Seed: c.Seed, Assign: c.Assign})
-		}), rollingSession(RollingConfig{name: "hare_offline", Work: planner.Work{Moves: defaultMoves}})}},
+		}), rollingSession(rolling.Config{Name: "hare_offline", Work: planner.Work{Moves: defaultMoves}})}},
 	{"hare_paper", "follows the plan of the Hare paper's algorithm 1 on the repaired relaxation",
 		Learned{FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Paper: true, Assign: c.Assign})
 		}), SessionOf(withoutParameters(hareInSessions))}},
 	{"hgittins", "HLAS repaired: Gittins index of learned sizes over tasks, never on a far slower type", FromRule(
-		func(cfg Config) (list.Rule, error) { return cfg.HGittins.rule(), nil }, parseHGittins)},
+		func(cfg Config) (list.Rule, error) { return cfg.HGittins.Rule(), nil }, rolling.ParseHGittins)},
 	{"hlas", "heterogeneity-aware least attained service, task by task", FromEvents{
 		New: func(c *hare.Cluster, cfg Config) (online.Durable, error) {
 			h := online.HLASConfig{Kappa: cfg.Kappa}

@@ -89,7 +89,7 @@ func parseThemis(parameters []byte) (list.Rule, error) {
 		}
 	}
 	if form.LeaseS != nil {
-		us, err := positiveMicros("/lease_s", *form.LeaseS)
+		us, err := list.PositiveMicros("/lease_s", *form.LeaseS)
 		if err != nil {
 			return list.Rule{}, err
 		}

@@ -99,7 +99,8 @@ func TestGittinsByHand(t *testing.T) {
 		inst), "x 0-14 y 2-4 z 4-6"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := times(t, must(t)(policies.NewTiresias(&inst.Cluster, cfg)), inst), "x 0-14 y 3-5 z 5-7"; got != want {
+	if got, want := times(t, must(t)(policies.NewTiresias(&inst.Cluster, cfg)), inst),
+		"x 0-14 y 3-5 z 5-7"; got != want {
 		t.Errorf("without the index: %s, want %s", got, want)
 	}
 }

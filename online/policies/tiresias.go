@@ -101,11 +101,12 @@ func parseTiresiasConfig(parameters []byte) (TiresiasConfig, error) {
 	}
 	cfg := TiresiasConfig{Knob: form.Knob}
 	if len(form.ThresholdsS) > maxQueues-1 {
-		return TiresiasConfig{}, online.Invalid("/thresholds_s", "out_of_range", "%d thresholds: at most %d", len(form.ThresholdsS),
+		return TiresiasConfig{}, online.Invalid("/thresholds_s", "out_of_range", "%d thresholds: at most %d",
+			len(form.ThresholdsS),
 			maxQueues-1)
 	}
 	for i, t := range form.ThresholdsS {
-		us, err := positiveMicros("/thresholds_s/"+strconv.Itoa(i), t)
+		us, err := list.PositiveMicros("/thresholds_s/"+strconv.Itoa(i), t)
 		if err != nil {
 			return TiresiasConfig{}, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	registry "github.com/hare-sched/hare/sim/policies"
 )
@@ -55,8 +56,8 @@ func guardedBy(inst *hare.Instance, out *sim.Outcome, kappa float64) (us int64) 
 func TestWideJobsDoNotStarveOnNodes(t *testing.T) {
 	inst := narrowAndWide()
 	guard := list.GuardConfig{Kappa: 2}
-	cfg := policies.Config{HGittins: policies.HGittinsConfig{Guard: guard},
-		Rolling: policies.RollingConfig{Guard: guard, Work: planner.Work{Moves: -1, Cells: 4, Effort: 0.1}}}
+	cfg := policies.Config{HGittins: rolling.HGittinsConfig{Guard: guard},
+		Rolling: rolling.Config{Guard: guard, Work: planner.Work{Moves: -1, Cells: 4, Effort: 0.1}}}
 	for _, name := range []string{"fifo", "hlas", "hgittins", "rolling", "easy_backfill", "kueue_strict"} {
 		info, err := registry.FindTask(name)
 		if err != nil {

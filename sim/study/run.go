@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/sim/leases"
 	registry "github.com/hare-sched/hare/sim/policies"
@@ -281,7 +282,7 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info registry.I
 		return nil, err
 	}
 	p, err := info.NewTask(ctx, inst, policies.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed),
-		Rolling:    policies.RollingConfig{Aside: s.req.PlanLatencyUs > 0},
+		Rolling:    rolling.Config{Aside: s.req.PlanLatencyUs > 0},
 		Parameters: parameters, Estimates: s.req.estimates()})
 	var fault *hare.InvalidError
 	if parameters != nil && errors.As(err, &fault) {

@@ -1,10 +1,11 @@
-package policies
+package rolling
 
 import (
-	"github.com/hare-sched/hare/online/list"
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/hare-sched/hare/online/list"
 )
 
 // eachTurn visits the jobs that may start or reserve GPUs at their turns: the jobs of the

@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"cmp"
@@ -31,7 +31,8 @@ func BenchmarkEvents(b *testing.B) {
 		guard        list.GuardConfig
 	}{
 		{"hgittins", "hgittins", false, list.GuardConfig{}}, {"rolling", "rolling", false, list.GuardConfig{}},
-		{"learning", "rolling", true, list.GuardConfig{}}, {"hgittins-limit", "hgittins", false, list.GuardConfig{FIFOSlowdown: 1}},
+		{"learning", "rolling", true, list.GuardConfig{}}, {"hgittins-limit", "hgittins", false,
+			list.GuardConfig{FIFOSlowdown: 1}},
 		{"rolling-limit", "rolling", false, list.GuardConfig{FIFOSlowdown: 1}},
 	} {
 		b.Run(x.name, func(b *testing.B) {
@@ -72,13 +73,14 @@ func BenchmarkEvents(b *testing.B) {
 type fullCluster struct {
 	tb      testing.TB
 	policy  *list.Scheduler
-	rolling *Rolling // nil for another policy
+	rolling *Policy // nil for another policy
 	// learning says that the policy must measure what it knows of times.
 	learning bool
 	users    map[string]string // the last job on each GPU
 	rng      *rand.Rand
 	nowUs    int64
 	ends     taskEnds
+	gpuOf    map[string]int
 	left     map[string]int64 // rounds by job
 	ended    map[string]int64 // tasks of the round that have ended, by job
 	jobs     map[string]*hare.Job
@@ -96,13 +98,16 @@ func newFullCluster(tb testing.TB, name string, jobs, gpus int, learning bool, g
 	f := &fullCluster{tb: tb, rng: rand.New(rand.NewPCG(1, 1)), left: map[string]int64{}, ended: map[string]int64{},
 		jobs: map[string]*hare.Job{}, learning: learning, users: map[string]string{}}
 	if name == "rolling" {
-		f.rolling = NewRolling(cluster, RollingConfig{Aside: true, MaxAgeUs: hare.MaxExact, Work: planner.Work{Moves: -1},
+		f.rolling = New(cluster, Config{Aside: true, MaxAgeUs: hare.MaxExact, Work: planner.Work{Moves: -1},
 			Guard: guard})
 		f.policy = f.rolling.Scheduler
-		f.fill(jobs)
-		return f
+	} else {
+		f.policy = NewHGittins(cluster, HGittinsConfig{Guard: guard})
 	}
-	f.policy = NewHGittins(cluster, HGittinsConfig{Guard: guard})
+	f.gpuOf = map[string]int{}
+	for g, x := range f.policy.Slots() {
+		f.gpuOf[x.Name] = g
+	}
 	f.fill(jobs)
 	return f
 }
@@ -194,7 +199,7 @@ func (f *fullCluster) step(e hare.Event) {
 			continue
 		}
 		j := f.jobs[d.Job]
-		g := f.policy.Slots()[f.policy.gpuOf[d.GPU]]
+		g := f.policy.Slots()[f.gpuOf[d.GPU]]
 		for _, p := range j.On {
 			if p.Type == f.policy.Types()[g.Type] && f.left[d.Job] > 0 {
 				x := taskEnd{f.nowUs + f.rng.Int64N(1000), p.ComputeUs, p.SyncUs, d}

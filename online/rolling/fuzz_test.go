@@ -1,4 +1,4 @@
-package policies_test
+package rolling_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/verify"
@@ -82,7 +82,7 @@ func FuzzTake(f *testing.F) {
 
 // liar is a policy whose planner lies: some figures of each plan are wrong.
 type liar struct {
-	*policies.Rolling
+	*rolling.Policy
 	rng            *rand.Rand
 	taken, refused int
 }
@@ -103,7 +103,7 @@ func (li *liar) Take(plan []byte) error {
 			text = []byte(head + `"jobs"` + strings.Replace(tail, name[0], name[1], 1+li.rng.IntN(3)))
 		}
 	}
-	err := li.Rolling.Take(text)
+	err := li.Policy.Take(text)
 	if err == nil {
 		li.taken++
 		return nil
@@ -121,7 +121,7 @@ func TestLyingPlanners(t *testing.T) {
 	taken, refused := 0, 0
 	for seed := range uint64(40) {
 		inst := stream(seed, 10)
-		li := &liar{Rolling: policies.NewRolling(sim.Cluster(inst), policies.RollingConfig{Aside: true, MaxAgeUs: 20e6}),
+		li := &liar{Policy: rolling.New(sim.Cluster(inst), rolling.Config{Aside: true, MaxAgeUs: 20e6}),
 			rng: rand.New(rand.NewPCG(seed, 10))}
 		out, err := sim.Run(t.Context(), inst, li, sim.Config{PlanLatencyUs: 1 + int64(seed%4)*1e6})
 		if err != nil {

@@ -1,4 +1,4 @@
-package policies_test
+package rolling_test
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/online/policytest"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
@@ -422,4 +422,4 @@ func TestPlanStatus(t *testing.T) {
 	}
 }
 
-var _ online.Planned = (*policies.Rolling)(nil)
+var _ online.Planned = (*rolling.Policy)(nil)

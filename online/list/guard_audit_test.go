@@ -1,4 +1,4 @@
-package policies
+package list_test
 
 import (
 	"context"
@@ -70,47 +70,49 @@ const slack = 1e-5
 // rule's own.
 func (ga *guardAudit) run(ctx context.Context, inst *hare.Instance, rule list.Rule, cfg sim.Config) error {
 	ga.size = map[string]int64{}
-	if size := rule.Guard.size; size != nil {
-		rule.Guard.size = func(j *list.JobState) int64 {
+	if size := rule.Guard.Size(); size != nil {
+		rule.Guard.SetSize(func(j *list.JobState) int64 {
 			n := size(j)
 			if _, twice := ga.size[j.Spec().ID]; !twice {
 				ga.size[j.Spec().ID] = n
 			}
 			return n
-		}
+		})
 	}
 	ga.served = map[string]int64{}
 	begun := map[string]int64{} // rounds that have been counted
 	rule.Started = func(_ *list.Scheduler, j *list.JobState, _ int) {
-		if id := j.Spec().ID; j.guarded.ticket > 0 && j.Round() >= begun[id] {
-			ga.servedUs += float64(j.guarded.work)
+		if id := j.Spec().ID; j.Ticket() > 0 && j.Round() >= begun[id] {
+			ga.servedUs += float64(j.GuardedWork())
 			ga.served[id]++
 			begun[id] = j.Round() + 1
 		}
 	}
 	scheduler := list.New(sim.Cluster(inst), rule)
-	ga.late = scheduler.limited() && rule.Guard.tickets
+	ga.late = scheduler.Limited() && rule.Guard.Tickets()
 	cfg.Log = func(r wire.Record) error {
 		tickets := map[string]bool{}
-		for _, j := range scheduler.guard.due {
+		for _, j := range scheduler.Due() {
 			tickets[j.Spec().ID] = true
 		}
 		ga.tickets = append(ga.tickets, tickets)
-		ga.records = append(ga.records, wire.Record{Event: r.Event, Decisions: append([]hare.Decision(nil), r.Decisions...)})
+		ga.records = append(ga.records, wire.Record{Event: r.Event, Decisions: append([]hare.Decision(nil),
+			r.Decisions...)})
 		return nil
 	}
 	cfg.NoSchedule = true
 	if _, err := sim.Run(ctx, inst, scheduler, cfg); err != nil {
 		return err
 	}
-	ga.lateUs = scheduler.guard.slowdown.spentUs
+	ga.lateUs = scheduler.LateUs()
 	ga.replay(inst, false)
 	return ga.replay(inst, true)
 }
 
 // replay goes through the log; the first time it measures holds, the second time it checks.
 func (ga *guardAudit) replay(inst *hare.Instance, check bool) error {
-	ga.jobs, ga.order, ga.types, ga.here, ga.gpus = map[string]*auditedJob{}, nil, map[string]string{}, map[string]bool{},
+	ga.jobs, ga.order, ga.types, ga.here, ga.gpus = map[string]*auditedJob{}, nil, map[string]string{},
+		map[string]bool{},
 		map[string]int{}
 	ga.nowUs, ga.turns, ga.work, ga.roundsUs, ga.inServiceUs, ga.widest = 0, 0, 0, 0, 0, 0
 	for _, n := range sim.Cluster(inst).Nodes {
@@ -142,7 +144,7 @@ func (ga *guardAudit) replay(inst *hare.Instance, check bool) error {
 	if check && ga.fault != nil {
 		return ga.fault
 	}
-	if limit := ga.inServiceUs/list.lateShare + ga.widest; check && float64(ga.lateUs) > limit*(1+slack)+1 {
+	if limit := ga.inServiceUs/list.LateShare + ga.widest; check && float64(ga.lateUs) > limit*(1+slack)+1 {
 		return fmt.Errorf("theorem 3: late jobs had %d µs, and the limit is %g µs", ga.lateUs, limit)
 	}
 	if limit := ga.inServiceUs/ga.kappa + ga.roundsUs + float64(ga.lateUs); check && ga.servedUs > limit*(1+slack)+1 {
@@ -189,7 +191,7 @@ func (ga *guardAudit) event(e *hare.Event) {
 		ga.release(j)
 		limit := j.missed/ga.kappa + 1 + slack
 		if ga.late {
-			limit += 1 + float64(ga.nowUs-j.arrivedUs)/j.roundUs/(list.leastSlowdown/1e6)
+			limit += 1 + float64(ga.nowUs-j.arrivedUs)/j.roundUs/(list.LeastSlowdown/1e6)
 		}
 		if n := float64(ga.served[e.Job]); n > limit {
 			ga.fault = fmt.Errorf("theorem 2: the guard served %g rounds of job %s, which missed %g", n, e.Job, j.missed)

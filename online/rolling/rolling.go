@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // RollingConfig tunes NewRolling. The zero value is good.
-type RollingConfig struct {
+type Config struct {
 	// Rounds are the rounds of each job by its ID, where sizes are known; nil means that
 	// the policy learns sizes from jobs that end.
 	Rounds map[string]int64
@@ -46,19 +46,20 @@ type RollingConfig struct {
 	// Only what the guard is due to start does.
 	WaitForPlan bool
 
-	name string // "" means rolling
+	// Name is the name of the policy; "" means rolling.
+	Name string
 }
 
 // Rolling is the policy rolling. It is a ListScheduler whose plans its host may make
 // aside.
-type Rolling struct {
+type Policy struct {
 	*list.Scheduler
 	rolling *rolling
 }
 
 var (
-	_ online.Planned    = (*Rolling)(nil)
-	_ online.Observable = (*Rolling)(nil)
+	_ online.Planned    = (*Policy)(nil)
+	_ online.Observable = (*Policy)(nil)
 )
 
 // NewRolling plans all jobs that are there at each arrival, end and change of GPUs, as if
@@ -74,47 +75,48 @@ var (
 // With RollingConfig.Aside the last plan holds until the next one is taken. Jobs that
 // have come since stand by weighted shortest time at the plan's prices. Without a plan,
 // and when the plan is too old, the policy decides as hgittins does.
-func NewRolling(cluster *hare.Cluster, cfg RollingConfig) *Rolling {
+func New(cluster *hare.Cluster, cfg Config) *Policy {
 	r := newRolling(cfg)
-	return &Rolling{list.New(cluster, r.rule()), r}
+	return &Policy{list.New(cluster, r.rule()), r}
 }
 
 // Defaults of RollingConfig.
 const (
 	defaultMigrationUs = 60e6
-	defaultMaxAgeUs    = 60e6
+	DefaultMaxAgeUs    = 60e6
 	// rollingKappa is GuardConfig.Kappa, as hgittins has it. With 16 the guard lets wide gangs
 	// wait so long among many short jobs that the mean suffers (docs/inside/online.md#the-guard-of-rolling-and-hgittins).
-	rollingKappa = 8
+	DefaultKappa = 8
 	// defaultPlanEveryUs limits how fast the log of a session grows by its plans.
-	defaultPlanEveryUs = 1e6
+	DefaultPlanEveryUs = 1e6
 	planBurst          = 10
 )
 
 // maxSwitchUs is the longest switch that a session may state: a day.
 const maxSwitchUs = 24 * 3600e6
 
-func newRolling(cfg RollingConfig) *rolling {
+func newRolling(cfg Config) *rolling {
 	if cfg.MaxAgeUs == 0 {
-		cfg.MaxAgeUs = defaultMaxAgeUs
+		cfg.MaxAgeUs = DefaultMaxAgeUs
 	}
 	if cfg.PlanEveryUs == 0 {
-		cfg.PlanEveryUs = defaultPlanEveryUs
+		cfg.PlanEveryUs = DefaultPlanEveryUs
 	}
-	if cfg.name == "" {
-		cfg.name = "rolling"
+	if cfg.Name == "" {
+		cfg.Name = "rolling"
 	}
 	if cfg.Guard.Kappa == 0 {
-		cfg.Guard.Kappa = rollingKappa
+		cfg.Guard.Kappa = DefaultKappa
 	}
 	r := &rolling{cfg: cfg, belief: &list.SizeBelief{}, setup: list.NewSetupTime(cfg.SwitchUs)}
-	r.fallback = HGittinsConfig{}.ruleWith(r.belief, func(j *list.JobState) *gittinsIndexOfJob { return &planOf(j).index })
+	r.fallback = HGittinsConfig{}.ruleWith(r.belief,
+		func(j *list.JobState) *gittinsIndexOfJob { return &planOf(j).index })
 	return r
 }
 
 func (r *rolling) rule() list.Rule {
 	rule := list.Rule{
-		Name: r.cfg.name, Hold: hare.Gang, Rounds: r.cfg.Rounds, Sticky: true,
+		Name: r.cfg.Name, Hold: hare.Gang, Rounds: r.cfg.Rounds, Sticky: true,
 		Priority: r.priority,
 		Prepare:  r.prepare, Assign: r.assign, Left: r.left,
 		Touched: r.index.touch,
@@ -131,7 +133,7 @@ func (r *rolling) rule() list.Rule {
 // rolling is the state beyond that of list scheduling. The rows of the plan are the jobs'
 // claims.
 type rolling struct {
-	cfg      RollingConfig
+	cfg      Config
 	belief   *list.SizeBelief
 	fallback list.Rule // hgittins, with the same belief
 	// changes counts arrivals, ends of jobs, and GPUs that join or leave. A plan is due
@@ -305,7 +307,7 @@ func (r *rolling) waitsForPlan(l *list.Scheduler) bool {
 // parseRolling reads {"migration_s": 60, "switch_s": 10, "moves": 20000, "aside": true,
 // "max_age_s": 60, "plan_every_s": 1, "wait_for_plan": true, "guard": true, "kappa": 4, "fifo_slowdown": 1}, where
 // they differ from cfg.
-func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
+func parseRolling(cfg Config, parameters []byte) (*rolling, error) {
 	form := struct {
 		MigrationS json.Number `json:"migration_s"`
 		SwitchS    json.Number `json:"switch_s"`
@@ -339,7 +341,7 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 		if x.text == "" {
 			continue
 		}
-		us, err := positiveMicros(x.pointer, x.text)
+		us, err := list.PositiveMicros(x.pointer, x.text)
 		if err != nil {
 			return nil, err
 		}
@@ -379,37 +381,30 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 // maxPlanEveryUs is the longest time for each plan, a day.
 const maxPlanEveryUs = 24 * 3600 * 1e6
 
-// rollingMaker makes the policy rolling for simulations and sessions.
-var rollingMaker = FromEvents{
-	New: func(cluster *hare.Cluster, cfg Config) (online.Durable, error) {
-		return NewRolling(cluster, cfg.Rolling), nil
-	},
-	Session: rollingSession(RollingConfig{}),
+// Open makes the policy for a session on a cluster, with the settings of cfg where parameters do not replace them.
+// Errors are *hare.InvalidError.
+func (cfg Config) Open(cluster *hare.Cluster, parameters []byte) (*Policy, error) {
+	return cfg.with(func(rule func([]byte) (list.Rule, error)) (*list.Scheduler, error) {
+		return list.Open(cluster, parameters, rule)
+	})
 }
 
-// rollingSession makes the policy for sessions whose parameters may replace those of cfg.
-func rollingSession(cfg RollingConfig) Session {
-	return Session{
-		Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
-			return withRolling(cfg, func(rule func([]byte) (list.Rule, error)) (*list.Scheduler, error) {
-				return list.Open(cluster, parameters, rule)
-			})
-		},
-		Restore: func(snapshot []byte) (online.Durable, error) {
-			return withRolling(cfg, func(rule func([]byte) (list.Rule, error)) (*list.Scheduler, error) {
-				return list.Restore(snapshot, rule)
-			})
-		},
-		Check: func(parameters []byte) error {
-			_, err := parseRolling(cfg, parameters)
-			return err
-		},
-	}
+// Restore makes the policy of which a snapshot was taken.
+func (cfg Config) Restore(snapshot []byte) (*Policy, error) {
+	return cfg.with(func(rule func([]byte) (list.Rule, error)) (*list.Scheduler, error) {
+		return list.Restore(snapshot, rule)
+	})
 }
 
-// withRolling makes a Rolling of the scheduler that made makes by the rule.
-func withRolling(cfg RollingConfig, made func(rule func(parameters []byte) (list.Rule, error)) (*list.Scheduler, error)) (
-	online.Durable, error) {
+// Check says what Open would refuse of parameters on every cluster. Errors are *hare.InvalidError.
+func (cfg Config) Check(parameters []byte) error {
+	_, err := parseRolling(cfg, parameters)
+	return err
+}
+
+// with makes a Rolling of the scheduler that made makes by the rule.
+func (cfg Config) with(made func(rule func(parameters []byte) (list.Rule, error)) (*list.Scheduler, error)) (
+	*Policy, error) {
 	var r *rolling
 	l, err := made(func(parameters []byte) (list.Rule, error) {
 		var err error
@@ -421,7 +416,7 @@ func withRolling(cfg RollingConfig, made func(rule func(parameters []byte) (list
 	if err != nil {
 		return nil, err
 	}
-	return &Rolling{l, r}, nil
+	return &Policy{l, r}, nil
 }
 
 // maxChangeTimes limits the memory of a changeTimes.

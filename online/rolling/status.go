@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 
 // Plan is online.Planned.Plan. It takes O(GPUs + jobs log jobs), and O(jobs) for each job
 // whose round mixes types.
-func (ro *Rolling) Plan() online.PlanStatus {
+func (ro *Policy) Plan() online.PlanStatus {
 	r, l := ro.rolling, ro.Scheduler
 	s := online.PlanStatus{MadeUs: -1, Due: r.due(), Value: r.plan.value, Bound: r.plan.bound}
 	if r.plan.number > 0 {
@@ -43,7 +43,7 @@ func (ro *Rolling) Plan() online.PlanStatus {
 
 // Fallback is the policy that decides because there is no plan, or because the plan is too
 // old; "" where the plan is followed.
-func (ro *Rolling) Fallback() string {
+func (ro *Policy) Fallback() string {
 	if ro.rolling.fallsBack(ro.Scheduler) {
 		return ro.rolling.fallback.Name
 	}
@@ -62,7 +62,8 @@ type lineUp struct {
 }
 
 func (r *rolling) lineUp(l *list.Scheduler) *lineUp {
-	li := &lineUp{r: r, l: l, jobs: r.inOrder(l), stand: make([][]int, len(l.Types())), hold: make([][]int, len(l.Types()))}
+	li := &lineUp{r: r, l: l, jobs: r.inOrder(l), stand: make([][]int, len(l.Types())), hold: make([][]int,
+		len(l.Types()))}
 	prices := r.plan.pricesAt(l.NowUs(), len(l.Types()))
 	for at, j := range li.jobs {
 		want := r.wanted(l, j, prices)
@@ -117,7 +118,8 @@ func (r *rolling) inOrder(l *list.Scheduler) []*list.JobState {
 
 // plannedJob says what is expected of a job.
 func (r *rolling) plannedJob(l *list.Scheduler, j *list.JobState) online.PlannedJob {
-	p := online.PlannedJob{Job: j.Spec().ID, Running: j.Running() > 0, Rounds: r.belief.RoundsLeft(j), StartUs: -1, EndUs: -1,
+	p := online.PlannedJob{Job: j.Spec().ID, Running: j.Running() > 0, Rounds: r.belief.RoundsLeft(j), StartUs: -1,
+		EndUs:         -1,
 		EarliestEndUs: r.earliestEndUs(l, j)}
 	if p.Running {
 		p.StartUs = l.NowUs()

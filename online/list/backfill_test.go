@@ -1,4 +1,4 @@
-package policies
+package list_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/list"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -27,15 +28,15 @@ var _ online.Policy = (*keepsPromises)(nil)
 func (kp *keepsPromises) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 	type held struct {
 		j *list.JobState
-		p list.promise
+		p list.Promise
 	}
 	var before []held
 	for _, j := range kp.Active() { // only the first job that waits has a reservation
 		if j.Ready() == 0 {
 			continue
 		}
-		if j.promise != nil && j.promise.AtUs < nowUs {
-			before = append(before, held{j, *j.promise})
+		if j.Promise() != nil && j.Promise().AtUs < nowUs {
+			before = append(before, held{j, *j.Promise()})
 		}
 		break
 	}
@@ -50,8 +51,9 @@ func (kp *keepsPromises) Step(nowUs int64, events []hare.Event) ([]hare.Decision
 		for _, h := range before {
 			_, mix := kp.Holding(h.j)
 			waits := h.j.Ready() == h.j.Spec().Tasks && kp.Job(h.j.Spec().ID) == h.j
-			if waits && h.j.promise != nil && *h.j.promise == h.p && kp.kept(h.j, mix) != nil &&
-				kp.Job(out[i].Job).Number() > h.j.Number() && (h.p.Type < 0 || kp.Slots()[kp.gpuOf[out[i].GPU]].Type == h.p.Type) {
+			if waits && h.j.Promise() != nil && *h.j.Promise() == h.p && kp.KeptPromise(h.j, mix) &&
+				kp.Job(out[i].Job).Number() > h.j.Number() && (h.p.Type < 0 ||
+				kp.Slots()[kp.GPUIndex(out[i].GPU)].Type == h.p.Type) {
 				kp.t.Fatalf("at %d: job %s starts on %s, which job %s was promised for %d", nowUs, out[i].Job, out[i].GPU,
 					h.j.Spec().ID, h.p.AtUs)
 			}
@@ -86,10 +88,7 @@ func TestReservationsHold(t *testing.T) {
 			}
 			inst.Jobs = append(inst.Jobs, j)
 		}
-		l, err := list.Open(sim.Cluster(inst), nil, withoutParameters(func() list.Rule { return easy(nil) }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := policies.NewEASY(sim.Cluster(inst), policies.JobSizes{})
 		kp := &keepsPromises{Scheduler: l, t: t}
 		if _, err := sim.Run(t.Context(), inst, kp, sim.Config{}); err != nil {
 			t.Fatal(seed, err)

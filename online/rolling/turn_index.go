@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"cmp"
@@ -391,7 +391,8 @@ func (ti *turnIndex) entry(r *rolling, j *list.JobState) (groupOfTurns, turnEntr
 	}
 	switch {
 	case taskByTask(j):
-		e.waits, e.tasks, e.onUs = ready, j.Spec().TaskGPUs(), ti.onUs(r, j, j.Modes(), &planOf(j).turns.onUs, math.MaxInt64)
+		e.waits, e.tasks, e.onUs = ready, j.Spec().TaskGPUs(), ti.onUs(r, j, j.Modes(), &planOf(j).turns.onUs,
+			math.MaxInt64)
 		return groupOfTurns{kind: taskTurns, width: 1}, e, true
 	case len(j.GPUs()) > 0:
 		e.strays = j.Spec().Sync != hare.Rigid && !r.holds(j, row)

@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import "slices"
 

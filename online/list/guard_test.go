@@ -1,4 +1,4 @@
-package policies
+package list_test
 
 import (
 	"fmt"
@@ -11,7 +11,9 @@ import (
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/online/policytest"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
 )
@@ -27,8 +29,8 @@ func TestEagerGuardKeepsPromises(t *testing.T) {
 		{"hgittins", `{"fifo_slowdown": 0.1}`, 20}, {"rolling", `{"fifo_slowdown": 0.1, "moves": 0}`, 10},
 	} {
 		t.Run(c.policy+c.parameters, func(t *testing.T) {
-			info, _ := Find(c.policy)
-			maker := info.Maker.(FromEvents)
+			info, _ := policies.Find(c.policy)
+			maker := info.Maker.(policies.FromEvents)
 			policytest.Run(t, policytest.Subject{
 				Open: func(cluster *hare.Cluster, _ []hare.Job) (online.Policy, error) {
 					return maker.Open(cluster, []byte(c.parameters))
@@ -44,8 +46,8 @@ func TestEagerGuardKeepsPromises(t *testing.T) {
 // theorems do not need.
 func guardedRules(guard list.GuardConfig) map[string]list.Rule {
 	return map[string]list.Rule{
-		"rolling":  newRolling(RollingConfig{Guard: guard, Work: planner.Work{Moves: -1}}).rule(),
-		"hgittins": HGittinsConfig{Guard: guard}.rule(),
+		"rolling":  rolling.New(nil, rolling.Config{Guard: guard, Work: planner.Work{Moves: -1}}).Rule(),
+		"hgittins": rolling.HGittinsConfig{Guard: guard}.Rule(),
 	}
 }
 
@@ -82,7 +84,8 @@ func randomStream(t *rapid.T) *hare.Instance {
 		inst.Jobs = append(inst.Jobs, j)
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "long jobs") {
-		add(fmt.Sprint("long", i), 250_000*rapid.Int64Range(0, 20).Draw(t, "at"), rapid.Int64Range(10, 30).Draw(t, "rounds"))
+		add(fmt.Sprint("long", i), 250_000*rapid.Int64Range(0, 20).Draw(t, "at"), rapid.Int64Range(10, 30).Draw(t,
+			"rounds"))
 	}
 	at, every := int64(0), rapid.Int64Range(1, 6).Draw(t, "every")
 	for i := range rapid.IntRange(1, 40).Draw(t, "short jobs") {
@@ -163,7 +166,8 @@ func TestGuardTheorems(t *testing.T) {
 func TestGuardTheoremsOfLateJobs(t *testing.T) {
 	late := int64(0)
 	rapid.Check(t, func(rt *rapid.T) {
-		cfg := list.GuardConfig{Kappa: rapid.SampledFrom([]float64{0.3, 1, 8}).Draw(rt, "kappa"), FIFOSlowdown: list.leastFIFOSlowdown}
+		cfg := list.GuardConfig{Kappa: rapid.SampledFrom([]float64{0.3, 1, 8}).Draw(rt, "kappa"),
+			FIFOSlowdown: list.LeastFIFOSlowdown}
 		ga := &guardAudit{kappa: cfg.Kappa}
 		inst := randomStream(rt)
 		if err := ga.run(t.Context(), inst, guardedRules(cfg)["hgittins"], disturbances(rt)); err != nil {
@@ -180,7 +184,7 @@ func TestGuardTheoremsOfLateJobs(t *testing.T) {
 // that goes on.
 func TestLateJobsAfterRestore(t *testing.T) {
 	for _, name := range []string{"hgittins", "rolling"} {
-		rule := guardedRules(list.GuardConfig{FIFOSlowdown: list.leastFIFOSlowdown})[name]
+		rule := guardedRules(list.GuardConfig{FIFOSlowdown: list.LeastFIFOSlowdown})[name]
 		scheduler := list.New(sim.Cluster(starving(2)), rule)
 		cfg := sim.Config{NoSchedule: true}
 		var restored *list.Scheduler
@@ -195,13 +199,13 @@ func TestLateJobsAfterRestore(t *testing.T) {
 					return fmt.Errorf("%s, record %d: restored %v, went on %v", name, records, got, r.Decisions)
 				}
 			}
-			late = late || scheduler.guard.slowdown.spentUs > 0
+			late = late || scheduler.LateUs() > 0
 			if records%37 > 0 {
 				return nil
 			}
 			var err error
 			restored, err = list.Restore(scheduler.AppendSnapshot(nil), func([]byte) (list.Rule, error) {
-				return guardedRules(list.GuardConfig{FIFOSlowdown: list.leastFIFOSlowdown})[name], nil
+				return guardedRules(list.GuardConfig{FIFOSlowdown: list.LeastFIFOSlowdown})[name], nil
 			})
 			return err
 		}
@@ -221,7 +225,8 @@ func TestAuditFindsStarvation(t *testing.T) {
 		for victim, tasks := range map[string]int64{"wide": 2, "long": 1} {
 			for _, off := range []bool{false, true} {
 				ga := &guardAudit{kappa: 1}
-				err := ga.run(t.Context(), starving(tasks), guardedRules(list.GuardConfig{Kappa: 1, Off: off})[name], sim.Config{})
+				err := ga.run(t.Context(), starving(tasks), guardedRules(list.GuardConfig{Kappa: 1, Off: off})[name],
+					sim.Config{})
 				if (err != nil) != off {
 					t.Errorf("%s, %s job, guard off %v: %v", name, victim, off, err)
 				}
@@ -299,8 +304,8 @@ func TestGuardTheoremsOnAllTinyStreams(t *testing.T) {
 					inst.Jobs[i].ID, inst.Jobs[i].ReleaseUs = string(rune('x'+i)), at[i]
 				}
 				for _, faults := range [][]sim.Fault{nil, {{GPU: "A/0", FromUs: 1.5e6, UntilUs: 4e6}}} {
-					ga := &guardAudit{kappa: list.leastKappa}
-					rule := guardedRules(list.GuardConfig{Kappa: list.leastKappa})[c.policy]
+					ga := &guardAudit{kappa: list.LeastKappa}
+					rule := guardedRules(list.GuardConfig{Kappa: list.LeastKappa})[c.policy]
 					if err := ga.run(t.Context(), inst, rule, sim.Config{Faults: faults}); err != nil {
 						t.Fatalf("%s on %v, faults %v, jobs %+v: %v", c.policy, c.gpus, faults, inst.Jobs, err)
 					}
@@ -335,18 +340,18 @@ func TestLimitIsForOneType(t *testing.T) {
 	} {
 		guard := list.GuardConfig{FIFOSlowdown: x.fifoSlowdown}
 		for _, l := range []*list.Scheduler{
-			NewHGittins(cluster(x.types...), HGittinsConfig{Guard: guard}),
-			NewRolling(cluster(x.types...), RollingConfig{Guard: guard}).Scheduler,
+			rolling.NewHGittins(cluster(x.types...), rolling.HGittinsConfig{Guard: guard}),
+			rolling.New(cluster(x.types...), rolling.Config{Guard: guard}).Scheduler,
 		} {
-			if l.limited() != x.limited {
+			if l.Limited() != x.limited {
 				t.Errorf("fifo_slowdown %v on %v: limited %v", x.fifoSlowdown, x.types, !x.limited)
 			}
 			join := hare.Event{Seq: 1, Type: hare.EventGPUJoined, GPU: "new/0", GPUType: "A100"}
 			if _, err := l.Step(0, []hare.Event{join}); err != nil {
 				t.Fatal(err)
 			}
-			if l.limited() != (x.fifoSlowdown > 0) {
-				t.Errorf("fifo_slowdown %v on %v and an A100: limited %v", x.fifoSlowdown, x.types, l.limited())
+			if l.Limited() != (x.fifoSlowdown > 0) {
+				t.Errorf("fifo_slowdown %v on %v and an A100: limited %v", x.fifoSlowdown, x.types, l.Limited())
 			}
 		}
 	}

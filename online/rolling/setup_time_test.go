@@ -1,9 +1,8 @@
-package policies
+package rolling
 
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -11,32 +10,6 @@ import (
 	"github.com/hare-sched/hare/online/planner"
 	"github.com/hare-sched/hare/sim"
 )
-
-// The median is that of the last numbers, also after a snapshot.
-func TestMedianWindow(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 14))
-	mw, all := &list.medianWindow{}, []int64{}
-	for range 200 {
-		x := rng.Int64N(50)
-		all = append(all, x)
-		mw.add(x)
-		last := slices.Sorted(slices.Values(all[max(0, len(all)-list.maxMedian):]))
-		if want := last[(len(last)-1)/2]; mw.median() != want {
-			t.Fatalf("after %d numbers: median %d, want %d", len(all), mw.median(), want)
-		}
-		s := mw.snapshot()
-		mw = &list.medianWindow{}
-		if !mw.restore(&s) {
-			t.Fatalf("after %d numbers: %v is refused", len(all), s)
-		}
-	}
-	for _, s := range []list.medianSnapshot{{Last: []int64{-1}}, {Last: []int64{1}, Oldest: 1}, {Oldest: -1},
-		{Last: make([]int64, list.maxMedian+1)}, {Last: make([]int64, list.maxMedian), Oldest: list.maxMedian}} {
-		if mw := (&list.medianWindow{}); mw.restore(&s) {
-			t.Errorf("%v is restored", s)
-		}
-	}
-}
 
 // gangsOn are jobs of one task that arrive one after another on some GPUs.
 func gangsOn(gpus, jobs int, seed uint64) *hare.Instance {
@@ -64,14 +37,14 @@ func TestSwitchesAreLearned(t *testing.T) {
 			}
 			for seed := range uint64(3) {
 				inst := gangsOn(4, 40, seed)
-				p := NewRolling(&inst.Cluster, RollingConfig{SwitchUs: told, Work: planner.Work{Moves: -1}})
+				p := New(&inst.Cluster, Config{SwitchUs: told, Work: planner.Work{Moves: -1}})
 				out, err := sim.Run(t.Context(), inst, p, sim.Config{SwitchUs: switchUs})
 				if err != nil {
 					t.Fatal(err)
 				}
 				switches[told] += out.Switches
 				values[told] += out.Value.Float()
-				if us := p.rule.Setup.Us(); told == learns && us != switchUs || told == ignores && us != 0 {
+				if us := p.SwitchUs(); told == learns && us != switchUs || told == ignores && us != 0 {
 					t.Errorf("switches of %d µs: %d µs are learned", switchUs, us)
 				}
 			}
@@ -90,23 +63,11 @@ func TestSwitchesAreLearned(t *testing.T) {
 	}
 }
 
-// What every round loses is no part of a switch.
-func TestLatenciesAreNotSwitches(t *testing.T) {
-	st := &list.SetupTime{}
-	for range 5 {
-		st.learn(7e6, true)
-		st.learn(3e6, false)
-	}
-	if st.Us() != 4e6 {
-		t.Errorf("a switch takes %d µs", st.Us())
-	}
-}
-
 // twoJobs is a scheduler with one GPU on which job a runs its first round of 2 s, and job b
 // waits. Switches take 1 s.
-func twoJobs(t *testing.T) *Rolling {
+func twoJobs(t *testing.T) *Policy {
 	inst := gangsOn(1, 0, 0)
-	p := NewRolling(&inst.Cluster, RollingConfig{SwitchUs: 1e6, Aside: true, MaxAgeUs: hare.MaxExact})
+	p := New(&inst.Cluster, Config{SwitchUs: 1e6, Aside: true, MaxAgeUs: hare.MaxExact})
 	for _, id := range []string{"a", "b"} {
 		job := &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, Sync: hare.Gang,
 			On: []hare.Profile{{Type: "V100", ComputeUs: 2e6}}}
@@ -164,9 +125,11 @@ func TestGainBelowASwitchTakesNoGPUs(t *testing.T) {
 
 // A snapshot that contradicts itself is refused.
 func TestRestoreSetup(t *testing.T) {
+	broken := list.SetupSnapshot{Users: []int{0}}
+	broken.SwitchedLost.Oldest = -1
 	for _, s := range []list.SetupSnapshot{{Users: nil}, {Users: []int{2}}, {Users: []int{-2}},
 		{Users: []int{0}, Switched: []int{1}}, {Users: []int{0}, Switched: []int{-1}},
-		{Users: []int{0}, SwitchedLost: list.medianSnapshot{Oldest: -1}}} {
+		broken} {
 		if twoJobs(t).RestoreSetup(&s) {
 			t.Errorf("%+v is restored", s)
 		}

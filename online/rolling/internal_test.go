@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 // watched checks that a gang that waits for GPUs of a type, and that no other job goes
 // before, starts no later than when the others are expected to have left enough of them.
 type watched struct {
-	*Rolling
+	*Policy
 	rng     *rand.Rand
 	jobs    int // that are to arrive
 	promise map[string]int64
@@ -25,7 +25,7 @@ type watched struct {
 }
 
 func (wa *watched) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
-	decisions, err := wa.Rolling.Step(nowUs, events)
+	decisions, err := wa.Policy.Step(nowUs, events)
 	for _, d := range decisions {
 		if byUs, ok := wa.promise[d.Job]; ok && d.Type == hare.DecisionStart {
 			delete(wa.promise, d.Job)
@@ -60,8 +60,9 @@ func (wa *watched) plan(nowUs int64) {
 		m := wide[wa.rng.IntN(len(wide))]
 		p.jobs = append(p.jobs, plannedJob{id: j.Spec().ID, arrival: int64(j.Number()),
 			rows: []planner.Row{{Round: nextRound(j),
-				Rounds: max(1, j.rounds-nextRound(j)), StartUs: nowUs + wa.rng.Int64N(1000), PeriodUs: m.DurationUs,
-				Types: []planner.TypeCount{{Type: m.Type, Count: j.Spec().Tasks}}}}})
+				Rounds: max(1, j.RoundsLeft()+j.Round()-nextRound(j)), StartUs: nowUs + wa.rng.Int64N(1000),
+				PeriodUs: m.DurationUs,
+				Types:    []planner.TypeCount{{Type: m.Type, Count: j.Spec().Tasks}}}}})
 	}
 	wa.rolling.follow(l, p)
 }
@@ -95,7 +96,7 @@ func (wa *watched) promises() {
 			}
 			endUs := l.RoundEndUs(o)
 			if i < at {
-				endUs += (o.rounds - o.Round() - 1) * o.DurationUs(need.Type)
+				endUs += (o.RoundsLeft() - 1) * o.DurationUs(need.Type)
 			}
 			for range o.GPUs() {
 				ends = append(ends, endUs)
@@ -129,7 +130,7 @@ func TestGangsThatAreDueAreNotDelayed(t *testing.T) {
 			sizes[j.ID] = j.Rounds
 			inst.Jobs = append(inst.Jobs, j)
 		}
-		wa := &watched{Rolling: NewRolling(&inst.Cluster, RollingConfig{Rounds: sizes, Aside: true,
+		wa := &watched{Policy: New(&inst.Cluster, Config{Rounds: sizes, Aside: true,
 			MaxAgeUs: hare.MaxExact}), rng: rng, jobs: len(inst.Jobs), promise: map[string]int64{}}
 		if _, err := sim.Run(t.Context(), inst, wa, sim.Config{}); err != nil || wa.broken != nil {
 			t.Fatalf("seed %d: %v, %v", seed, err, wa.broken)

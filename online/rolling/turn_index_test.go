@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"cmp"
@@ -104,7 +104,7 @@ func (r *wholeRolling) reservation(j *list.JobState, row *planner.Row, c planner
 		case next != nil && next.StartUs <= row.StartUs && r.holds(o, next):
 			endUs += list.SpanUs(next.Round+next.Rounds-o.Round()-1, longestUs(o, next.Types))
 		}
-		ends = append(ends, list.GPURelease{endUs, n})
+		ends = append(ends, list.GPURelease{AtUs: endUs, Count: n})
 	}
 	ends = l.GuardReleases(ends, c.Type)
 	slices.SortFunc(ends, func(a, b list.GPURelease) int { return cmp.Compare(a.AtUs, b.AtUs) })
@@ -181,11 +181,12 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 			cluster.Nodes = append(cluster.Nodes, hare.Node{Name: fmt.Sprint("n", i),
 				GPUs: []hare.TypeCount{{Type: string(rune('A' + rng.IntN(3))), Count: 1 + rng.IntN(5)}}})
 		}
-		cfg := RollingConfig{Aside: seed%12 > 0, Work: planner.Work{Moves: -1},
+		cfg := Config{Aside: seed%12 > 0, Work: planner.Work{Moves: -1},
 			Guard: list.GuardConfig{Off: seed%3 == 0, Kappa: 0.3}, SwitchUs: []int64{-1, 0, 3e5, 2e6}[seed/2%4]}
-		fast, slow := NewRolling(cluster, cfg), NewRolling(cluster, cfg)
-		whole := wholeRolling{rolling: slow.rolling}
-		slow.rule.Assign, slow.rule.Touched = whole.assign, nil
+		whole := wholeRolling{rolling: newRolling(cfg)}
+		rule := whole.rule()
+		rule.Assign, rule.Touched = whole.assign, nil
+		fast, slow := New(cluster, cfg), &Policy{list.New(cluster, rule), whole.rolling}
 		s := &stream{tb: t, rng: rng, fast: fast.Scheduler, slow: slow.Scheduler, left: map[string]int64{}}
 		for i := range 1200 {
 			s.step()
@@ -198,7 +199,7 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for _, ro := range []*Rolling{fast, slow} {
+				for _, ro := range []*Policy{fast, slow} {
 					q := *p
 					ro.rolling.follow(ro.Scheduler, &q)
 					ro.rolling.fresh = true
@@ -218,7 +219,7 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 
 // checkTurns checks that jobs whose entries are not known to be wrong stand where they would
 // stand now.
-func checkTurns(tb testing.TB, ro *Rolling) {
+func checkTurns(tb testing.TB, ro *Policy) {
 	tb.Helper()
 	l, r := ro.Scheduler, ro.rolling
 	ti := &r.index
@@ -238,7 +239,7 @@ func checkTurns(tb testing.TB, ro *Rolling) {
 }
 
 // randomPlan draws rows on any types for most of the jobs that were there some time ago.
-func randomPlan(ro *Rolling, rng *rand.Rand) *madePlan {
+func randomPlan(ro *Policy, rng *rand.Rand) *madePlan {
 	l := ro.Scheduler
 	p := &madePlan{followedPlan: followedPlan{number: ro.rolling.changes, madeUs: l.NowUs(),
 		arrivals: int64(l.Arrivals()) - rng.Int64N(6)}}

@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"context"
@@ -45,7 +45,7 @@ type plannedJob struct {
 
 // Ask is online.Planned.Ask. It takes O(jobs + GPUs). A plan that is due before its time by
 // RollingConfig.PlanEveryUs is asked for after a later event.
-func (ro *Rolling) Ask() online.PlanQuestion {
+func (ro *Policy) Ask() online.PlanQuestion {
 	if r := ro.rolling; r.cfg.Aside && r.due() && r.paced(ro.NowUs()) {
 		return r.question(ro.Scheduler)
 	}
@@ -64,7 +64,7 @@ func (pq *planQuestion) Answer(ctx context.Context) ([]byte, error) {
 }
 
 // Take is online.Planned.Take.
-func (ro *Rolling) Take(plan []byte) error {
+func (ro *Policy) Take(plan []byte) error {
 	r := ro.rolling
 	if !r.cfg.Aside {
 		return online.Invalid("", "not_allowed", "this policy makes its plans itself: open it with the parameter aside")
@@ -141,7 +141,8 @@ func heldUntil(l *list.Scheduler, to []planner.Held, j *list.JobState, untilUs i
 func (r *rolling) job(l *list.Scheduler, j *list.JobState, left, readyUs int64) (planner.Job, bool) {
 	_, mix := l.Holding(j)
 	out := planner.Job{WeightMicro: l.AgedInPlans(j), Tasks: j.Width(), Sync: max(hare.Gang, j.Spec().Sync),
-		Mix: mix && j.Spec().Sync != hare.Rigid && j.Spec().GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left, Users: j.Spec().Users}
+		Mix: mix && j.Spec().Sync != hare.Rigid && j.Spec().GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left,
+		Users: j.Spec().Users}
 	own := j.Width()
 	if out.Mix {
 		own = 1
@@ -304,7 +305,8 @@ func (r *rolling) understand(l *list.Scheduler, doc *planDoc) (*madePlan, *hare.
 // understand checks a job of a plan; nil is a job that is gone.
 func (pj *plannedJobDoc) understand(l *list.Scheduler, doc *planDoc) (*plannedJob, *hare.InvalidError) {
 	if pj.arrival >= doc.arrivals {
-		return nil, online.Invalid("/arrival", "contradiction", "the plan has seen %d arrivals, and this is number %d from 0",
+		return nil, online.Invalid("/arrival", "contradiction",
+			"the plan has seen %d arrivals, and this is number %d from 0",
 			doc.arrivals, pj.arrival)
 	}
 	j := l.Job(pj.id)
@@ -323,8 +325,9 @@ func (pj *plannedJobDoc) understand(l *list.Scheduler, doc *planDoc) (*plannedJo
 			fault.Pointer = at + fault.Pointer
 			return nil, fault
 		case i == 0 && row.round > j.Round()+1:
-			return nil, online.Invalid(at+"/round", "contradiction", "round %d of job %.60q has not ended, and the plan begins "+
-				"with round %d", j.Round(), pj.id, row.round)
+			return nil, online.Invalid(at+"/round", "contradiction",
+				"round %d of job %.60q has not ended, and the plan begins "+
+					"with round %d", j.Round(), pj.id, row.round)
 		case i > 0 && row.round != pj.rows[i-1].round+pj.rows[i-1].rounds:
 			return nil, online.Invalid(at+"/round", "contradiction", "the row before has the rounds up to %d",
 				pj.rows[i-1].round+pj.rows[i-1].rounds-1)
@@ -343,7 +346,8 @@ func (pj *plannedJobDoc) understand(l *list.Scheduler, doc *planDoc) (*plannedJo
 }
 
 // understand checks the GPUs of a row.
-func (rd *rowDoc) understand(l *list.Scheduler, j *list.JobState, mix bool) ([]planner.TypeCount, *hare.InvalidError) {
+func (rd *rowDoc) understand(l *list.Scheduler, j *list.JobState, mix bool) ([]planner.TypeCount,
+	*hare.InvalidError) {
 	var types []planner.TypeCount
 	width := int64(0)
 	for _, g := range rd.gpus {
@@ -352,13 +356,15 @@ func (rd *rowDoc) understand(l *list.Scheduler, j *list.JobState, mix bool) ([]p
 			return nil, online.Invalid("/gpus", "unknown_type", "there is no GPU of type %.60q", g.gpuType)
 		}
 		if !slices.ContainsFunc(j.Modes(), func(m list.Mode) bool { return m.Type == t && m.DurationUs > 0 }) {
-			return nil, online.Invalid("/gpus", "contradiction", "job %.60q has no times on type %.60q", j.Spec().ID, g.gpuType)
+			return nil, online.Invalid("/gpus", "contradiction", "job %.60q has no times on type %.60q", j.Spec().ID,
+				g.gpuType)
 		}
 		width += g.count
 		types = append(types, planner.TypeCount{Type: t, Count: g.count})
 	}
 	if width != j.Width() {
-		return nil, online.Invalid("/gpus", "contradiction", "are %d, and a round of job %.60q takes %d", width, j.Spec().ID,
+		return nil, online.Invalid("/gpus", "contradiction", "are %d, and a round of job %.60q takes %d", width,
+			j.Spec().ID,
 			j.Width())
 	}
 	if !onWholeTasks(j, types) {
@@ -366,7 +372,8 @@ func (rd *rowDoc) understand(l *list.Scheduler, j *list.JobState, mix bool) ([]p
 			j.Spec().TaskGPUs())
 	}
 	if len(types) > 1 && !mix {
-		return nil, online.Invalid("/gpus", "contradiction", "are of several types, which job %.60q may not mix", j.Spec().ID)
+		return nil, online.Invalid("/gpus", "contradiction", "are of several types, which job %.60q may not mix",
+			j.Spec().ID)
 	}
 	return types, nil
 }

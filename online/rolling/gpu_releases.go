@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"cmp"
@@ -215,7 +215,8 @@ func (hc *heldCursor) next(skip func(*heldGPUs) bool) (h *heldGPUs) {
 // reservation finds when enough GPUs of a type are expected to be free for a row of a
 // job, and not before notBeforeUs. Jobs that the plan has before that job keep their GPUs to the
 // end of their rows. It takes O(log jobs) and the jobs whose GPUs are awaited.
-func (r *rolling) reservation(j *list.JobState, row *planner.Row, c planner.TypeCount, notBeforeUs int64) gpuReservation {
+func (r *rolling) reservation(j *list.JobState, row *planner.Row, c planner.TypeCount,
+	notBeforeUs int64) gpuReservation {
 	l, gr := r.l, r.index.releases[c.Type]
 	gr.settle(l.NowUs(), c.Type)
 	cursor := func(list *heldList, rest bool) heldCursor {
@@ -257,7 +258,7 @@ func (r *rolling) reservation(j *list.JobState, row *planner.Row, c planner.Type
 			if h.startUs <= row.StartUs {
 				endUs += h.restUs
 			}
-			gr.loose = append(gr.loose, list.GPURelease{endUs, h.count})
+			gr.loose = append(gr.loose, list.GPURelease{AtUs: endUs, Count: h.count})
 		}
 	}
 	gr.loose = l.GuardReleases(gr.loose, c.Type)
@@ -278,13 +279,13 @@ func (r *rolling) reservation(j *list.JobState, row *planner.Row, c planner.Type
 			first, from = loose[0], 1
 		}
 		if end != nil && (from == 0 || end.key < first.AtUs) {
-			first, from = list.GPURelease{end.key, end.count}, 2
+			first, from = list.GPURelease{AtUs: end.key, Count: end.count}, 2
 		}
 		if over != nil && (from == 0 || l.NowUs()+over.key < first.AtUs) {
-			first, from = list.GPURelease{l.NowUs() + over.key, over.count}, 3
+			first, from = list.GPURelease{AtUs: l.NowUs() + over.key, Count: over.count}, 3
 		}
 		if round != nil && (from == 0 || round.key < first.AtUs) {
-			first, from = list.GPURelease{round.key, round.count}, 4
+			first, from = list.GPURelease{AtUs: round.key, Count: round.count}, 4
 		}
 		if from == 0 || room >= c.Count && first.AtUs > atUs {
 			break

@@ -1,4 +1,4 @@
-package policies_test
+package rolling_test
 
 import (
 	"bytes"

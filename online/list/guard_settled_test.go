@@ -1,4 +1,4 @@
-package policies
+package list_test
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ type eager struct{ *list.Scheduler }
 
 func (e eager) Step(nowUs int64, events []hare.Event) (out []hare.Decision, err error) {
 	for i := range events {
-		e.guard.settled = false
+		e.Unsettle()
 		more, err := e.Scheduler.Step(nowUs, events[i:i+1])
 		if err != nil {
 			return out, err
@@ -46,8 +46,8 @@ func TestSettledQuotas(t *testing.T) {
 		for k := range logs {
 			l := list.New(sim.Cluster(inst), guardedRules(list.GuardConfig{Kappa: 1})["hgittins"])
 			cfg := sim.Config{NoSchedule: true, Log: func(r wire.Record) error {
-				backs += l.guard.back
-				logs[k] = append(logs[k], fmt.Sprint(r.Event.Type, r.Event.Job, r.Decisions, l.guard.back, len(l.guard.due)))
+				backs += l.HeldBack()
+				logs[k] = append(logs[k], fmt.Sprint(r.Event.Type, r.Event.Job, r.Decisions, l.HeldBack(), len(l.Due())))
 				return nil
 			}}
 			var err error

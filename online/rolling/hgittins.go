@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"github.com/hare-sched/hare"
@@ -33,7 +33,7 @@ type HGittinsConfig struct {
 // threshold is chosen. HLAS (IEEE TCC 2024) instead has queues by attained service, in
 // which a gang that does not fit holds up the others, and moves jobs to slow types.
 func NewHGittins(cluster *hare.Cluster, cfg HGittinsConfig) *list.Scheduler {
-	return list.New(cluster, cfg.rule())
+	return list.New(cluster, cfg.Rule())
 }
 
 // hgittins is the state beyond that of list scheduling.
@@ -49,7 +49,7 @@ type gittinsIndexOfJob struct {
 	rounds, version, timesVersion int64
 }
 
-func (cfg HGittinsConfig) rule() list.Rule {
+func (cfg HGittinsConfig) Rule() list.Rule {
 	return cfg.ruleWith(&list.SizeBelief{}, func(j *list.JobState) *gittinsIndexOfJob {
 		x, ok := j.Own.(*gittinsIndexOfJob)
 		if !ok {
@@ -97,7 +97,7 @@ func (h *hgittins) priority(l *list.Scheduler, j *list.JobState) float64 {
 
 // parseHGittins reads {"slowest_factor": 4, "strict": false, "sticky": true, "by_arrival":
 // false, "guard": true, "kappa": 8, "fifo_slowdown": 1}.
-func parseHGittins(parameters []byte) (list.Rule, error) {
+func ParseHGittins(parameters []byte) (list.Rule, error) {
 	form := struct {
 		SlowestFactor *float64 `json:"slowest_factor"`
 		Strict        bool     `json:"strict"`
@@ -121,5 +121,5 @@ func parseHGittins(parameters []byte) (list.Rule, error) {
 		}
 		cfg.SlowestFactor = *form.SlowestFactor
 	}
-	return cfg.rule(), nil
+	return cfg.Rule(), nil
 }

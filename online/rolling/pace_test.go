@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 func TestPaceOfPlans(t *testing.T) {
 	cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}
 	plans := func(parameters string, restores bool) (n int) {
-		session := rollingSession(RollingConfig{})
+		session := Config{}
 		p, err := session.Open(cluster, []byte(parameters))
 		if err != nil {
 			t.Fatal(err)
@@ -29,10 +29,10 @@ func TestPaceOfPlans(t *testing.T) {
 			if _, err := p.Step(i*1e4, []hare.Event{e}); err != nil {
 				t.Fatal(err)
 			}
-			if q := p.(*Rolling).Ask(); q != nil {
+			if q := p.Ask(); q != nil {
 				plan, err := q.Answer(t.Context())
 				if err == nil {
-					err = p.(*Rolling).Take(plan)
+					err = p.Take(plan)
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -66,7 +66,7 @@ func TestPaceOfPlans(t *testing.T) {
 // nobody would ask for a plan before the next event.
 func TestPacedPlanIsNotWaitedFor(t *testing.T) {
 	cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2 * planBurst}}}}}
-	session := rollingSession(RollingConfig{})
+	session := Config{}
 	p, err := session.Open(cluster, []byte(`{"aside": true, "wait_for_plan": true, "plan_every_s": 100}`))
 	if err != nil {
 		t.Fatal(err)
@@ -80,10 +80,10 @@ func TestPacedPlanIsNotWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		waits := len(started) == 0
-		if q := p.(*Rolling).Ask(); q != nil {
+		if q := p.Ask(); q != nil {
 			plan, err := q.Answer(t.Context())
 			if err == nil {
-				err = p.(*Rolling).Take(plan)
+				err = p.Take(plan)
 			}
 			if err == nil {
 				started, err = p.Step(i, []hare.Event{{Type: hare.EventTick}})

@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"bytes"
@@ -87,7 +87,8 @@ var planTable = wire.NewTable("Plan", "Plan is a plan that the policy rolling fo
 
 var plannedJobTable = wire.NewTable("PlannedJob", "PlannedJob is a job of a plan.",
 	wire.Choice("id", func(v *plannedJobDoc) *string { return &v.id }).Required(madeByAnswer),
-	wire.Integer("arrival", func(v *plannedJobDoc) *int64 { return &v.arrival }, 0, hare.MaxExact).Required(madeByAnswer).
+	wire.Integer("arrival", func(v *plannedJobDoc) *int64 { return &v.arrival }, 0,
+		hare.MaxExact).Required(madeByAnswer).
 		About("arrival is the job's number by arrival, from 0."),
 	wire.Integer("rounds", func(v *plannedJobDoc) *int64 { return &v.rounds }, 1, hare.MaxExact).Required(madeByAnswer).
 		About("rounds is how many rounds are believed to be left, without one that runs."),

@@ -1,11 +1,11 @@
-package policies_test
+package rolling_test
 
 import (
 	"testing"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	registry "github.com/hare-sched/hare/sim/policies"
 )
@@ -77,8 +77,8 @@ func TestLearnedSizesDecide(t *testing.T) {
 	add("long", 30, 100)
 	add("late", 60, 2)
 	for name, p := range map[string]online.Policy{
-		"rolling":  policies.NewRolling(&inst.Cluster, policies.RollingConfig{}),
-		"hgittins": policies.NewHGittins(&inst.Cluster, policies.HGittinsConfig{}),
+		"rolling":  rolling.New(&inst.Cluster, rolling.Config{}),
+		"hgittins": rolling.NewHGittins(&inst.Cluster, rolling.HGittinsConfig{}),
 	} {
 		out, err := sim.Run(t.Context(), inst, p, sim.Config{})
 		if err != nil {
@@ -94,7 +94,7 @@ func TestLearnedSizesDecide(t *testing.T) {
 func TestLongestTimes(t *testing.T) {
 	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
 		cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}}
-		p := policies.NewRolling(cluster, policies.RollingConfig{})
+		p := rolling.New(cluster, rolling.Config{})
 		started := 0
 		step := func(atUs int64, e hare.Event) {
 			decisions, err := p.Step(atUs, []hare.Event{e})

@@ -1,4 +1,4 @@
-package policies
+package rolling
 
 import (
 	"fmt"
@@ -20,8 +20,9 @@ func TestWaitingJobsAgainstAll(t *testing.T) {
 			cluster.Nodes = append(cluster.Nodes, hare.Node{Name: fmt.Sprint("n", i),
 				GPUs: []hare.TypeCount{{Type: string(rune('A' + rng.IntN(3))), Count: 1 + rng.IntN(5)}}})
 		}
-		fast, slow := NewHGittins(cluster, HGittinsConfig{}), NewHGittins(cluster, HGittinsConfig{})
-		slow.rule.Version = nil
+		whole := HGittinsConfig{}.Rule()
+		whole.Version = nil
+		fast, slow := NewHGittins(cluster, HGittinsConfig{}), list.New(cluster, whole)
 		s := &stream{tb: t, rng: rng, fast: fast, slow: slow, left: map[string]int64{}}
 		for range 1500 {
 			s.step()
