@@ -14,5 +14,5 @@ func times(a, b int64) int64 { return saturating.Mul(a, b) }
 // mulDivUp is a·b/c rounded up, for c > 0.
 func mulDivUp(a, b, c int64) int64 { return saturating.MulDivUp(a, b, c) }
 
-// spanUs is how long some rounds take, or hare.MaxExact where that is longer.
+// SpanUs is how long some rounds take, or hare.MaxExact where that is longer.
 func SpanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }

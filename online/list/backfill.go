@@ -60,7 +60,7 @@ func (l *Scheduler) expectedEnds() []gpuEnd {
 	return ends
 }
 
-// reserve reserves GPUs of the type on which the job is expected to end first, or of the
+// Reserve reserves GPUs of the type on which the job is expected to end first, or of the
 // type that it was promised. The cost is O(GPUs log GPUs).
 func (l *Scheduler) Reserve(j *JobState) {
 	hold, mix := l.Holding(j)
@@ -188,7 +188,7 @@ func (l *Scheduler) makePromise() {
 	}
 }
 
-// durationUs is how long a task of the job takes on a type, with synchronisation.
+// DurationUs is how long a task of the job takes on a type, with synchronisation.
 func (j *JobState) DurationUs(gpuType int) int64 {
 	for _, m := range j.modes {
 		if m.Type == gpuType {

@@ -45,7 +45,7 @@ const (
 // wide gang pile up, and wait for four times as long in all.
 const guardPatience = 8
 
-// rule is what list schedulers need of the configuration. Under the limit of slowdowns, the order
+// Rule is what list schedulers need of the configuration. Under the limit of slowdowns, the order
 // goes by weights that age, and jobs that are late get tickets, where tickets says so.
 func (cfg GuardConfig) Rule(belief *SizeBelief, tickets bool) GuardRule {
 	if cfg.Off {
@@ -66,7 +66,7 @@ func (cfg GuardConfig) Rule(belief *SizeBelief, tickets bool) GuardRule {
 	}
 }
 
-// guardRule is a guard as Rule has it; the zero value means none.
+// GuardRule is a guard as Rule has it; the zero value means none.
 type GuardRule struct {
 	kappa int64                 // in millionths
 	size  func(*JobState) int64 // the rounds that a rigid job is believed to have
@@ -77,14 +77,14 @@ type GuardRule struct {
 	tickets bool // whether late jobs get tickets
 }
 
-// guardForm are the parameters of the guard in sessions.
+// GuardForm are the parameters of the guard in sessions.
 type GuardForm struct {
 	Guard        *bool    `json:"guard"`
 	Kappa        *float64 `json:"kappa"`
 	FIFOSlowdown *float64 `json:"fifo_slowdown"`
 }
 
-// config checks the parameters of a policy.
+// Config checks the parameters of a policy.
 func (gf *GuardForm) Config(policy string) (GuardConfig, error) {
 	cfg := GuardConfig{Off: gf.Guard != nil && !*gf.Guard}
 	for _, x := range []struct {

@@ -209,7 +209,7 @@ func (l *Scheduler) chooseFree(j *JobState, n int64) {
 	}
 }
 
-// reservedEndUs is when a round of a job on the GPUs that are reserved for it is expected
+// ReservedEndUs is when a round of a job on the GPUs that are reserved for it is expected
 // to end.
 func (l *Scheduler) ReservedEndUs(j *JobState) int64 {
 	end, round := l.nowUs, int64(0)
@@ -305,7 +305,7 @@ func (l *Scheduler) guardShow() {
 	l.guard.hidden = l.guard.hidden[:0]
 }
 
-// guardReleases adds when the GPUs that guardStart took are expected to be free.
+// GuardReleases adds when the GPUs that guardStart took are expected to be free.
 func (l *Scheduler) GuardReleases(ends []GPURelease, gpuType int) []GPURelease {
 	for _, g := range l.guard.hidden {
 		if l.gpus[g].Type != gpuType {
@@ -320,5 +320,5 @@ func (l *Scheduler) GuardReleases(ends []GPURelease, gpuType int) []GPURelease {
 	return ends
 }
 
-// gpuRelease is some GPUs of a type and when they are expected to be free.
+// GPURelease is some GPUs of a type and when they are expected to be free.
 type GPURelease struct{ AtUs, Count int64 }

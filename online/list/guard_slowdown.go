@@ -232,7 +232,7 @@ func (l *Scheduler) agedWeight(j *JobState, from int64) int64 {
 	return max(j.spec.WeightMicro, min(mulDivUp(j.spec.WeightMicro, ratio*ratio, 1e6), hare.MaxExact/1000))
 }
 
-// agedInOrder is the weight of a job in the order of hgittins as of the last look, 0 where there is none.
+// AgedInOrder is the weight of a job in the order of hgittins as of the last look, 0 where there is none.
 func (l *Scheduler) AgedInOrder(j *JobState) int64 {
 	if !l.limited() {
 		return 0
@@ -240,7 +240,7 @@ func (l *Scheduler) AgedInOrder(j *JobState) int64 {
 	return j.guarded.aged
 }
 
-// agedInPlans is the weight of a job in a plan.
+// AgedInPlans is the weight of a job in a plan.
 func (l *Scheduler) AgedInPlans(j *JobState) int64 { return l.agedWeight(j, planAgedFrom) }
 
 // restoreSlowdowns takes the state of the limit of slowdowns; false says that the snapshot

@@ -6,7 +6,7 @@ import (
 	"github.com/hare-sched/hare/online/placement"
 )
 
-// JobState is what a ListScheduler knows of one job.
+// JobState is what a Scheduler knows of one job.
 type JobState struct {
 	// Own is what the rule keeps of the job, nil until the rule sets it. The scheduler does not read it, and snapshots
 	// have it only if Rule.State does.
@@ -53,7 +53,7 @@ type JobState struct {
 	prediction estimate.Prediction
 }
 
-// mode is a job on one GPU type.
+// Mode is a job on one GPU type.
 type Mode struct {
 	Type                  int
 	ComputeUs, DurationUs int64 // durationUs is with synchronisation; both are 0 where nothing is known
@@ -66,7 +66,7 @@ type syncing struct {
 	others hare.OtherGPUs
 }
 
-// ready is how many tasks of the round wait for a start.
+// Ready is how many tasks of the round wait for a start.
 func (j *JobState) Ready() int64 {
 	if j.finished {
 		return 0
@@ -82,7 +82,7 @@ func (j *JobState) nextTask() int64 {
 	return j.next
 }
 
-// fastestUs is the time of a round on the job's fastest type; 0 where none is known.
+// FastestUs is the time of a round on the job's fastest type; 0 where none is known.
 func (j *JobState) FastestUs() int64 {
 	least := int64(0)
 	for _, m := range j.modes {

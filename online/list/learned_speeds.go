@@ -6,7 +6,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// learnedSpeeds learns how long a round of each job takes on each GPU type. Where a job's
+// LearnedSpeeds learns how long a round of each job takes on each GPU type. Where a job's
 // profile gives a time, the median of the last measuredRounds rounds replaces that time once
 // trustMeasured rounds were measured. Where the profile is empty the first round counts, and
 // before it the time on the job's fastest known type is scaled by how fast types are for
@@ -222,7 +222,7 @@ func (l *Scheduler) observeSpeed(j *JobState, e *hare.Event) {
 	}
 }
 
-// speedsSnapshot is the state of learnedSpeeds. Jobs are in the order of arrival.
+// SpeedsSnapshot is the state of LearnedSpeeds. Jobs are in the order of arrival.
 type SpeedsSnapshot struct {
 	Types  []typeSpeed     `json:"types,omitempty"`
 	Jobs   int64           `json:"jobs,omitempty"`
@@ -257,7 +257,7 @@ func (l *Scheduler) SpeedsSnapshot() *SpeedsSnapshot {
 	return s
 }
 
-// restoreSpeeds takes the state of speeds, nil where the version of the snapshot had none;
+// RestoreSpeeds takes the state of speeds, nil where the version of the snapshot had none;
 // false says that the snapshot contradicts itself.
 func (l *Scheduler) RestoreSpeeds(s *SpeedsSnapshot) bool {
 	ls := l.rule.Speeds

@@ -6,7 +6,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Where the times of a job go by the spread of its rounds (docs/reference/model.md), a ListScheduler expects a
+// Where the times of a job go by the spread of its rounds (docs/reference/model.md), a Scheduler expects a
 // round to be as near together as GPUs in service allow if all of them are free, and a round that runs
 // to take the time of its spread.
 
@@ -83,7 +83,7 @@ func (l *Scheduler) expectSpreads() {
 	}
 }
 
-// heldUs is how long a round of a job takes on the GPUs that it holds, on one of their types.
+// HeldUs is how long a round of a job takes on the GPUs that it holds, on one of their types.
 func (l *Scheduler) HeldUs(j *JobState, gpuType int) int64 {
 	us := j.DurationUs(gpuType)
 	if j.spread.syncUs == nil || l.nodes == nil || len(j.gpus) == 0 || us != l.givenUs(j, gpuType) {
@@ -100,10 +100,10 @@ func (l *Scheduler) HeldUs(j *JobState, gpuType int) int64 {
 	return us
 }
 
-// roundEndUs is when the round of a job that runs is expected to end, now or later.
+// RoundEndUs is when the round of a job that runs is expected to end, now or later.
 func (l *Scheduler) RoundEndUs(j *JobState) int64 { return max(l.nowUs, l.ProfiledEndUs(j)) }
 
-// profiledEndUs is when the round of a job that runs should end by its profile.
+// ProfiledEndUs is when the round of a job that runs should end by its profile.
 func (l *Scheduler) ProfiledEndUs(j *JobState) int64 {
 	end, slowest := int64(0), int64(0)
 	for _, g := range j.gpus {

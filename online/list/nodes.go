@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/online/placement"
 )
 
-// Where some job that is there has rules about nodes (docs/reference/model.md), a ListScheduler keeps
+// Where some job that is there has rules about nodes (docs/reference/model.md), a Scheduler keeps
 // what is free on each node in nodes, and starts every job on nodes with room, by best fit.
 // Otherwise nodes is nil, and GPUs of a type are all alike.
 
@@ -78,13 +78,13 @@ func (l *Scheduler) goByNodes() {
 	}
 }
 
-// taskGPUs is how many GPUs a task of the job holds.
+// TaskGPUs is how many GPUs a task of the job holds.
 func (j *JobState) TaskGPUs() int { return int(j.spec.TaskGPUs()) }
 
-// width is how many GPUs a round of the job takes at once, if it is a gang.
+// Width is how many GPUs a round of the job takes at once, if it is a gang.
 func (j *JobState) Width() int64 { return times(j.spec.Tasks, j.spec.TaskGPUs()) }
 
-// most is how many tasks of a job GPUs in service of a type have room for at once.
+// Most is how many tasks of a job GPUs in service of a type have room for at once.
 func (l *Scheduler) Most(j *JobState, gpuType int) int64 {
 	if l.nodes == nil {
 		return int64(l.inService[gpuType])
@@ -107,13 +107,13 @@ func (l *Scheduler) mostTogether(j *JobState) int64 {
 	return j.together
 }
 
-// fitsTogether reports whether nodes have room for all tasks of a round of a job at once.
+// FitsTogether reports whether nodes have room for all tasks of a round of a job at once.
 func (l *Scheduler) FitsTogether(j *JobState) bool {
 	hold, _ := l.Holding(j)
 	return hold != hare.Relaxed && l.FitsWhenEmpty(j)
 }
 
-// roomNow is how many tasks of a job free GPUs of a type have room for, or limit if there are
+// RoomNow is how many tasks of a job free GPUs of a type have room for, or limit if there are
 // more.
 func (l *Scheduler) RoomNow(j *JobState, gpuType int, limit int64) int64 {
 	free := int64(len(l.free[gpuType]))
@@ -123,7 +123,7 @@ func (l *Scheduler) RoomNow(j *JobState, gpuType int, limit int64) int64 {
 	return l.nodes.Room(j.shape, gpuType, limit, nil)
 }
 
-// pick chooses GPUs of a type for n tasks of a job: those of its last round where the rule is
+// Pick chooses GPUs of a type for n tasks of a job: those of its last round where the rule is
 // sticky and they are free and enough, or the best fit. It is nil where there is no room.
 func (l *Scheduler) Pick(j *JobState, gpuType int, n int64, avoid placement.Avoid) []int {
 	if l.rule.Sticky && n == j.spec.Tasks && l.lastIsFree(j, gpuType, avoid) {
@@ -155,7 +155,7 @@ func (l *Scheduler) lastIsFree(j *JobState, gpuType int, avoid placement.Avoid) 
 	return l.nodes.Check(j.shape, j.last) == ""
 }
 
-// startGPUs starts a job's next tasks on free GPUs, those of each task together.
+// StartGPUs starts a job's next tasks on free GPUs, those of each task together.
 func (l *Scheduler) StartGPUs(j *JobState, gpus []int) {
 	n := j.TaskGPUs()
 	for _, g := range slices.Clone(gpus) {
@@ -219,7 +219,7 @@ func (l *Scheduler) releaseTask(j *JobState, g int) {
 	}
 }
 
-// pickMixed chooses GPUs of several types for n tasks of a job, the first mode first; nil where
+// PickMixed chooses GPUs of several types for n tasks of a job, the first mode first; nil where
 // there is no room.
 func (l *Scheduler) PickMixed(j *JobState, n int64, avoid placement.Avoid) []int {
 	var types []int

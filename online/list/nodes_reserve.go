@@ -8,11 +8,11 @@ import (
 	"github.com/hare-sched/hare/online/placement"
 )
 
-// nodeReservation keeps whole nodes for the first job that does not fit, where the scheduler
+// NodeReservation keeps whole nodes for the first job that does not fit, where the scheduler
 // goes by nodes: EASY backfill. Other jobs run on these nodes only if they end before.
 type NodeReservation map[int32]int64 // the time until which a node may be used
 
-// keep adds the nodes of GPUs. A node that is kept for two jobs may be used until the first of them needs it.
+// Keep adds the nodes of GPUs. A node that is kept for two jobs may be used until the first of them needs it.
 func (nr NodeReservation) Keep(l *Scheduler, gpus []int, untilUs int64) {
 	for _, g := range gpus {
 		n := l.nodes.Node(g)
@@ -22,7 +22,7 @@ func (nr NodeReservation) Keep(l *Scheduler, gpus []int, untilUs int64) {
 	}
 }
 
-// avoid says which nodes a job must not use whose tasks would run until endUs.
+// Avoid says which nodes a job must not use whose tasks would run until endUs.
 func (nr NodeReservation) Avoid(endUs int64) placement.Avoid {
 	if len(nr) == 0 {
 		return nil
@@ -33,7 +33,7 @@ func (nr NodeReservation) Avoid(endUs int64) placement.Avoid {
 	}
 }
 
-// avoid says which nodes a job must not use in a mode, because they are reserved for another.
+// Avoid says which nodes a job must not use in a mode, because they are reserved for another.
 func (l *Scheduler) Avoid(j *JobState, m Mode) placement.Avoid {
 	if r := &l.reserved; r.forJob == nil || r.forJob == j || len(l.onNodes) == 0 {
 		return nil
@@ -45,7 +45,7 @@ func (l *Scheduler) Avoid(j *JobState, m Mode) placement.Avoid {
 	return l.onNodes.Avoid(endUs)
 }
 
-// use describes a GPU in service by the end that is expected of its job.
+// Use describes a GPU in service by the end that is expected of its job.
 func (l *Scheduler) Use(g int, endUs func(*JobState, int) int64) placement.Use {
 	x := &l.gpus[g]
 	if x.Job == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// holding says for how long a job keeps its GPUs, by the rule and the GPUs in service, and
+// Holding says for how long a job keeps its GPUs, by the rule and the GPUs in service, and
 // whether its rounds may mix types.
 func (l *Scheduler) Holding(j *JobState) (hold hare.Sync, mix bool) {
 	hold = max(j.spec.Sync, l.rule.Hold)
@@ -21,7 +21,7 @@ func (l *Scheduler) Holding(j *JobState) (hold hare.Sync, mix bool) {
 	return hold, int64(widest) < j.spec.Tasks
 }
 
-// room is how many tasks of a job GPUs in service have room for at once, in all and on one type.
+// Room is how many tasks of a job GPUs in service have room for at once, in all and on one type.
 func (l *Scheduler) Room(j *JobState) (all, widest int) {
 	for _, m := range j.modes {
 		n := int(l.Most(j, m.Type))
@@ -34,7 +34,7 @@ func (l *Scheduler) Room(j *JobState) (all, widest int) {
 	return all, widest
 }
 
-// fitsWhenEmpty reports whether the job's next start would find room if all GPUs in
+// FitsWhenEmpty reports whether the job's next start would find room if all GPUs in
 // service were free.
 func (l *Scheduler) FitsWhenEmpty(j *JobState) bool {
 	hold, mix := l.Holding(j)
@@ -48,7 +48,7 @@ func (l *Scheduler) FitsWhenEmpty(j *JobState) bool {
 	return int64(widest) >= j.spec.Tasks
 }
 
-// tryStart starts one task of a job whose tasks start one by one, or a whole round of
+// TryStart starts one task of a job whose tasks start one by one, or a whole round of
 // another job. It says whether there was room.
 func (l *Scheduler) TryStart(j *JobState) bool {
 	l.OpenRound(j)
@@ -82,7 +82,7 @@ func (l *Scheduler) slowestUs(j *JobState) int64 {
 	return int64(min(l.rule.Slowest*float64(best), 1<<62))
 }
 
-// openRound decides, before the first start of a round, how long the round keeps its GPUs.
+// OpenRound decides, before the first start of a round, how long the round keeps its GPUs.
 func (l *Scheduler) OpenRound(j *JobState) {
 	if j.next == 0 && len(j.redo) == 0 {
 		j.hold, _ = l.Holding(j)
@@ -114,7 +114,7 @@ func (l *Scheduler) tryStartMixed(j *JobState) bool {
 	return true
 }
 
-// canUse reports whether n GPUs of a type are free for a job, and not reserved for
+// CanUse reports whether n GPUs of a type are free for a job, and not reserved for
 // another.
 func (l *Scheduler) CanUse(j *JobState, m Mode, n int64) bool {
 	if int64(len(l.free[m.Type])) < n || j.OnlyType >= 0 && j.OnlyType != m.Type {
@@ -126,7 +126,7 @@ func (l *Scheduler) CanUse(j *JobState, m Mode, n int64) bool {
 	return !l.delaysReserved(j, m) || l.reserved.extra >= n
 }
 
-// startOn starts the job's next n tasks on free GPUs of a type.
+// StartOn starts the job's next n tasks on free GPUs of a type.
 func (l *Scheduler) StartOn(j *JobState, m Mode, n int64) {
 	if l.nodes == nil && l.delaysReserved(j, m) {
 		l.reserved.extra -= n

@@ -1,7 +1,7 @@
 package list
 
 // priorityQueue is a binary heap of waiting jobs by priority, then arrival. A
-// ListScheduler fills the heap again each time and seldom empties it, so that the cost of
+// Scheduler fills the heap again each time and seldom empties it, so that the cost of
 // init matters most.
 type priorityQueue []*JobState
 

@@ -9,11 +9,11 @@ import (
 	"github.com/hare-sched/hare/online/placement"
 )
 
-// A ListScheduler with quotas goes by nodes, and package placement counts what the jobs of each
+// A Scheduler with quotas goes by nodes, and package placement counts what the jobs of each
 // quota hold. A job that waits for a quota has no nodes reserved; what it reserves are GPUs of the
 // quota, so that only jobs wait for it that the quota counts.
 
-// quotaReservation keeps GPUs of a quota for the first job that it holds back: EASY backfill.
+// QuotaReservation keeps GPUs of a quota for the first job that it holds back: EASY backfill.
 type QuotaReservation struct {
 	ForJob   *JobState
 	ShadowUs int64 // when the quota is expected to have room for the job
@@ -69,7 +69,7 @@ func (l *Scheduler) lackingQuotas(j *JobState) (lacking []int32) {
 	return lacking
 }
 
-// heldByQuota reports whether a quota holds a job back that did not start, and then keeps the
+// HeldByQuota reports whether a quota holds a job back that did not start, and then keeps the
 // quotas that lack room for the job as the rule reserves GPUs.
 func (l *Scheduler) HeldByQuota(j *JobState) bool {
 	lacking := l.lackingQuotas(j)
@@ -103,7 +103,7 @@ func (l *Scheduler) reserveQuotas(j *JobState, quotas []int32, notBeforeUs int64
 	}
 }
 
-// quotaReservation finds when a quota is expected to have room for so many GPUs, not before a time.
+// ReserveQuota finds when a quota is expected to have room for so many GPUs, not before a time.
 // endUs says when a job is expected to release a GPU.
 func (l *Scheduler) ReserveQuota(q int32, gpus, notBeforeUs int64,
 	endUs func(*JobState, int) int64) QuotaReservation {
@@ -176,7 +176,7 @@ func (l *Scheduler) mustYield(j *JobState) bool {
 	})
 }
 
-// openQuotas ends what a schedule has kept of quotas.
+// OpenQuotas ends what a schedule has kept of quotas.
 func (l *Scheduler) OpenQuotas() {
 	if l.nodes != nil {
 		l.nodes.OpenQuotas()

@@ -12,10 +12,10 @@ import (
 	"github.com/hare-sched/hare/online/placement"
 )
 
-// ListScheduler is list scheduling (Graham 1966) with a Rule: whenever GPUs are free, it
+// Scheduler is list scheduling (Graham 1966) with a Rule: whenever GPUs are free, it
 // goes through the waiting jobs in the order of their priorities and starts each job
 // that fits. It keeps the state of jobs and GPUs and implements online.Policy and
-// online.Durable. A ListScheduler is not safe for concurrent use.
+// online.Durable. A Scheduler is not safe for concurrent use.
 //
 // A step costs O(jobs + GPUs) at worst, and O(log GPUs + width) where no GPU becomes
 // free. Without Rule.speeds the scheduler learns nothing from measured times; types on which a
@@ -61,7 +61,7 @@ var (
 	_ online.Waker      = (*Scheduler)(nil)
 )
 
-// gpuState is the state of one GPU; a vacant slot has no name.
+// GPU is the state of one GPU; a vacant slot has no name.
 type GPU struct {
 	Name      string
 	Type      int
@@ -78,7 +78,7 @@ type GPU struct {
 	switched bool
 }
 
-// newOpened is NewListScheduler for a rule that goes by what the cluster has.
+// NewOpened is NewListScheduler for a rule that goes by what the cluster has.
 func NewOpened(cluster *hare.Cluster, r Rule) (*Scheduler, error) {
 	if r.Opened != nil {
 		if err := r.Opened(cluster); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// setupTime is how long a GPU is lost when it begins another job: stated by the user, or
+// SetupTime is how long a GPU is lost when it begins another job: stated by the user, or
 // learned. A round loses the time from its start that its last task did not measure. What
 // a switch takes is the median loss of the last rounds that began with a switch, less that
 // of the last rounds that did not: what every round loses, such as the time of messages, is
@@ -21,12 +21,12 @@ type SetupTime struct {
 	learnedUs int64
 }
 
-// newSetupTime is that of RollingConfig.SwitchUs.
+// NewSetupTime is that of RollingConfig.SwitchUs.
 func NewSetupTime(switchUs int64) SetupTime {
 	return SetupTime{stated: switchUs != 0, statedUs: max(0, switchUs)}
 }
 
-// us is how long a switch takes, 0 where nothing is known.
+// Us is how long a switch takes, 0 where nothing is known.
 func (st *SetupTime) Us() int64 {
 	switch {
 	case st == nil:
@@ -67,12 +67,12 @@ func (l *Scheduler) observeSetup(j *JobState, g int, e *hare.Event) {
 	st.learn(lostUs, l.BeganWithSwitch(j))
 }
 
-// beganWithSwitch reports whether a GPU had to switch to a job for the round that runs.
+// BeganWithSwitch reports whether a GPU had to switch to a job for the round that runs.
 func (l *Scheduler) BeganWithSwitch(j *JobState) bool {
 	return slices.ContainsFunc(j.gpus, func(g int) bool { return l.gpus[g].switched })
 }
 
-// setupUs is how long a round of a job on some GPUs of a type waits for them to switch to
+// SetupUs is how long a round of a job on some GPUs of a type waits for them to switch to
 // the job: not at all where as many have run no other job since the job's last round.
 func (l *Scheduler) SetupUs(j *JobState, gpuType int, count int64) int64 {
 	us := l.rule.Setup.Us()
@@ -94,7 +94,7 @@ func (l *Scheduler) loseGPU(user int) {
 	}
 }
 
-// ownGPUs is how many GPUs of a type the job runs on, or has run on in its last round and
+// OwnGPUs is how many GPUs of a type the job runs on, or has run on in its last round and
 // no other job since.
 func (l *Scheduler) OwnGPUs(j *JobState, gpuType int) (n int64) {
 	gpus := j.gpus
@@ -159,7 +159,7 @@ func (mw *medianWindow) restore(s *medianSnapshot) bool {
 	return true
 }
 
-// setupSnapshot is what a snapshot has of switches. Both lists are of GPUs by their index:
+// SetupSnapshot is what a snapshot has of switches. Both lists are of GPUs by their index:
 // Users are the numbers of the jobs that used them last, or −1, and Switched are the GPUs
 // that had to switch for the round that runs.
 type SetupSnapshot struct {
@@ -183,7 +183,7 @@ func (l *Scheduler) SetupSnapshot() *SetupSnapshot {
 	return s
 }
 
-// restoreSetup takes the state of switches, nil where the version of the snapshot had none;
+// RestoreSetup takes the state of switches, nil where the version of the snapshot had none;
 // false says that the snapshot contradicts itself.
 func (l *Scheduler) RestoreSetup(s *SetupSnapshot) bool {
 	if s == nil {

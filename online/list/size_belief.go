@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/online/estimate"
 )
 
-// maxObservations is how many of the last jobs that ended a sizeBelief remembers.
+// maxObservations is how many of the last jobs that ended a SizeBelief remembers.
 const MaxObservations = 2048
 
 // observation is a job that ended: its rounds and the time of a round on its fastest
@@ -18,7 +18,7 @@ type observation struct {
 	RoundUs int64 `json:"round_us"`
 }
 
-// sizeBelief learns from jobs that ended how long the others will take. Sizes are counted
+// SizeBelief learns from jobs that ended how long the others will take. Sizes are counted
 // in rounds where that explains the jobs that ended better than microseconds do: where
 // jobs with longer rounds do not have fewer of them.
 type SizeBelief struct {
@@ -101,7 +101,7 @@ func (sb *SizeBelief) attained(j *JobState) int64 { return SpanUs(j.round, sb.un
 // gone before the curve is made again, which takes O(jobs log jobs).
 const learnEvery = 256
 
-// learn makes the curves again where a job has gone since, and one for each learnEvery jobs,
+// Learn makes the curves again where a job has gone since, and one for each learnEvery jobs,
 // and predicts the jobs that have hints. Their predictions stay the same until then.
 func (sb *SizeBelief) Learn(l *Scheduler) {
 	if sb.learned || sb.gone*learnEvery < len(l.jobs) && sb.curve.Known() {
@@ -153,7 +153,7 @@ func (sb *SizeBelief) predict(j *JobState) {
 // firstRounds is how many rounds a job is believed to have before any job has ended.
 const FirstRounds = 8
 
-// roundsLeft is how many rounds a job is expected to have left, at least 1. The job's own
+// RoundsLeft is how many rounds a job is expected to have left, at least 1. The job's own
 // size is used where the policy knows it.
 func (sb *SizeBelief) RoundsLeft(j *JobState) int64 {
 	if j.rounds > 0 {
@@ -171,7 +171,7 @@ func (sb *SizeBelief) RoundsLeft(j *JobState) int64 {
 	return max(1, int64(math.Ceil(min(rest, 1<<40))))
 }
 
-// gittins is the index of a job for what it has attained, a share of 1/µs.
+// Gittins is the index of a job for what it has attained, a share of 1/µs.
 func (sb *SizeBelief) Gittins(j *JobState) float64 {
 	if p := j.prediction; p.Kind != estimate.Plain {
 		return sb.hints.Gittins(p, SpanUs(j.round, j.FastestUs()))
@@ -191,7 +191,7 @@ func subjectOf(h *hare.JobHints) *estimate.Subject {
 	return estimate.NewSubject(h.EstimateUs, labels)
 }
 
-// beliefSnapshot is the state of a sizeBelief.
+// BeliefSnapshot is the state of a SizeBelief.
 type BeliefSnapshot struct {
 	Ended   []observation     `json:"ended"`
 	Next    int               `json:"next"`
@@ -210,7 +210,7 @@ func (sb *SizeBelief) Snapshot() BeliefSnapshot {
 		ByRounds: &sb.byRounds, Hints: sb.hints.Snapshot(), Seen: sb.seen}
 }
 
-// restore fills an empty belief; false says that the snapshot contradicts itself.
+// Restore fills an empty belief; false says that the snapshot contradicts itself.
 func (sb *SizeBelief) Restore(s *BeliefSnapshot) bool {
 	if len(s.Ended) > MaxObservations || s.Next < 0 || s.Gone < 0 || s.Next > max(0, len(s.Ended)-1) ||
 		!s.Curve.Valid() {
@@ -233,7 +233,7 @@ func (sb *SizeBelief) Restore(s *BeliefSnapshot) bool {
 	return sb.hints.Restore(s.Hints)
 }
 
-// observe takes note of a job that is gone.
+// Observe takes note of a job that is gone.
 func (sb *SizeBelief) Observe(j *JobState, ended bool) {
 	if ended && j.round > 0 {
 		if j.subject != nil && j.FastestUs() > 0 {

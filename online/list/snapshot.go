@@ -17,7 +17,7 @@ import (
 // snapshotForm begins each snapshot; a SHA-256 of what stands before ends it.
 const snapshotForm = "hare/list-scheduler/1\n"
 
-// schedulerSnapshot is the state of a ListScheduler as JSON.
+// schedulerSnapshot is the state of a Scheduler as JSON.
 type schedulerSnapshot struct {
 	Policy     string          `json:"policy"`
 	Parameters json.RawMessage `json:"parameters,omitempty"`
@@ -227,7 +227,7 @@ func Restore(snapshot []byte, rule func(parameters []byte) (Rule, error)) (*Sche
 	return l, nil
 }
 
-// decodeState decodes a snapshot or the state of a rule, in half of the time that encoding/json
+// DecodeState decodes a snapshot or the state of a rule, in half of the time that encoding/json
 // takes.
 func DecodeState(text []byte, state any) error { return jsonv2.Unmarshal(text, state) }
 

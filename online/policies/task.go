@@ -112,24 +112,6 @@ type FromSizes func(*hare.Cluster, JobSizes, Config) (online.Policy, error)
 // FromFuture makes a policy that knows all jobs and windows of service beforehand.
 type FromFuture func(context.Context, *hare.Instance, Config) (online.Policy, error)
 
-// JobSizes is the knowledge of policies that know sizes.
-type JobSizes struct {
-	// Rounds are those of each job, by its ID.
-	Rounds map[string]int64
-	// MaxWeightMicro is the greatest weight of a job.
-	MaxWeightMicro int64
-}
-
-// SizesOf is the sizes of the jobs of inst.
-func SizesOf(inst *hare.Instance) JobSizes {
-	s := JobSizes{Rounds: make(map[string]int64, len(inst.Jobs))}
-	for i := range inst.Jobs {
-		s.Rounds[inst.Jobs[i].ID] = inst.Jobs[i].Rounds
-		s.MaxWeightMicro = max(s.MaxWeightMicro, inst.Jobs[i].WeightMicro)
-	}
-	return s
-}
-
 func (FromEvents) knows() Knowledge       { return Nothing }
 func (FromDistribution) knows() Knowledge { return Distribution }
 func (FromSizes) knows() Knowledge        { return Sizes }
@@ -365,3 +347,43 @@ func Find(name string) (Info, bool) {
 
 // ErrInfeasible is the error of policies with knowledge Future where a job can never run.
 var ErrInfeasible = relax.ErrInfeasible
+
+// Session makes a policy for sessions. Such a policy can be stored and restored.
+type Session struct {
+	// Open makes the policy for a session on a cluster, with parameters as JSON or
+	// no bytes. Errors are *hare.InvalidError.
+	Open func(cluster *hare.Cluster, parameters []byte) (online.Durable, error)
+	// Restore makes the policy of which a snapshot was taken.
+	Restore func(snapshot []byte) (online.Durable, error)
+	// Check says what Open would refuse of parameters on every cluster. Errors are *hare.InvalidError.
+	Check func(parameters []byte) error
+}
+
+// Learned makes a policy that is told in simulations how long jobs take, or which jobs
+// come. In sessions the policy goes by estimates instead: those that come with jobs, and
+// what jobs that ended took.
+type Learned struct {
+	Maker // for simulations
+	Session
+}
+
+// Session is what makes the policy for sessions; false where it cannot run in one.
+func (info Info) Session() (Session, bool) {
+	switch m := info.Maker.(type) {
+	case FromEvents:
+		return m.Session, true
+	case Learned:
+		return m.Session, true
+	}
+	return Session{}, false
+}
+
+// KnowsInSession is what the policy goes by in a session beyond what has happened;
+// meaningless where it cannot run in one. Rolling and hgittins, which learn sizes in
+// simulations too, count as knowing nothing.
+func (info Info) KnowsInSession() Knowledge {
+	if _, ok := info.Maker.(Learned); ok {
+		return Estimates
+	}
+	return Nothing
+}

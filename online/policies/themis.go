@@ -59,7 +59,8 @@ func (cfg ThemisConfig) rule(rounds map[string]int64) (list.Rule, error) {
 		cfg.LeaseUs = 600e6
 	}
 	if !(cfg.Fairness <= 1) || cfg.LeaseUs < 0 {
-		return list.Rule{}, fmt.Errorf("policy: themis: fairness %v and leases of %s s: they must be at most 1, and positive",
+		return list.Rule{}, fmt.Errorf(
+			"policy: themis: fairness %v and leases of %s s: they must be at most 1, and positive",
 			cfg.Fairness, hare.FormatMicros(cfg.LeaseUs))
 	}
 	t := &themis{lease: timeSlice{cfg.LeaseUs}, bid: 1 - cfg.Fairness}

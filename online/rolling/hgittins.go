@@ -43,7 +43,7 @@ type hgittins struct {
 	index  func(*list.JobState) *gittinsIndexOfJob
 }
 
-// gittinsIndexOfJob is the Gittins index of a job after some rounds, by a version of the belief and of the job's times.
+// gittinsIndexOfJob is the Gittins index of a job after some rounds, by versions of the belief and the job's times.
 type gittinsIndexOfJob struct {
 	value                         float64
 	rounds, version, timesVersion int64
@@ -95,7 +95,7 @@ func (h *hgittins) priority(l *list.Scheduler, j *list.JobState) float64 {
 	return -weight * x.value / float64(j.Width())
 }
 
-// parseHGittins reads {"slowest_factor": 4, "strict": false, "sticky": true, "by_arrival":
+// ParseHGittins reads {"slowest_factor": 4, "strict": false, "sticky": true, "by_arrival":
 // false, "guard": true, "kappa": 8, "fifo_slowdown": 1}.
 func ParseHGittins(parameters []byte) (list.Rule, error) {
 	form := struct {

@@ -44,7 +44,7 @@ type plannedJob struct {
 }
 
 // Ask is online.Planned.Ask. It takes O(jobs + GPUs). A plan that is due before its time by
-// RollingConfig.PlanEveryUs is asked for after a later event.
+// Config.PlanEveryUs is asked for after a later event.
 func (ro *Policy) Ask() online.PlanQuestion {
 	if r := ro.rolling; r.cfg.Aside && r.due() && r.paced(ro.NowUs()) {
 		return r.question(ro.Scheduler)

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/online/planner"
 )
 
-// RollingConfig tunes NewRolling. The zero value is good.
+// Config tunes New. The zero value is good.
 type Config struct {
 	// Rounds are the rounds of each job by its ID, where sizes are known; nil means that
 	// the policy learns sizes from jobs that end.
@@ -50,7 +50,7 @@ type Config struct {
 	Name string
 }
 
-// Rolling is the policy rolling. It is a ListScheduler whose plans its host may make
+// Policy is the policy rolling. It is a Scheduler whose plans its host may make
 // aside.
 type Policy struct {
 	*list.Scheduler
@@ -62,17 +62,17 @@ var (
 	_ online.Observable = (*Policy)(nil)
 )
 
-// NewRolling plans all jobs that are there at each arrival, end and change of GPUs, as if
+// New plans all jobs that are there at each arrival, end and change of GPUs, as if
 // nobody else came, and follows the plan by GPU type and order, not by GPU and time. The
 // cluster must be valid.
 //
 // A job's size is the mean residual of the Kaplan-Meier estimate over the jobs that have
-// ended; see sizeBelief. A job that cannot start where the plan has it next keeps the GPUs
+// ended; see SizeBelief. A job that cannot start where the plan has it next keeps the GPUs
 // that it needs from jobs that come after it in the plan, unless those end before it is
 // expected to start (EASY backfill). A job may run a round elsewhere than the plan says
 // if that round ends before the job's own turn.
 //
-// With RollingConfig.Aside the last plan holds until the next one is taken. Jobs that
+// With Config.Aside the last plan holds until the next one is taken. Jobs that
 // have come since stand by weighted shortest time at the plan's prices. Without a plan,
 // and when the plan is too old, the policy decides as hgittins does.
 func New(cluster *hare.Cluster, cfg Config) *Policy {
@@ -80,7 +80,7 @@ func New(cluster *hare.Cluster, cfg Config) *Policy {
 	return &Policy{list.New(cluster, r.rule()), r}
 }
 
-// Defaults of RollingConfig.
+// Defaults of Config.
 const (
 	defaultMigrationUs = 60e6
 	DefaultMaxAgeUs    = 60e6
@@ -239,7 +239,7 @@ func (r *rolling) changed(l *list.Scheduler) {
 // due reports whether something has changed since the plan's question.
 func (r *rolling) due() bool { return r.changes > r.plan.number }
 
-// paced reports whether a plan may be made at a time by RollingConfig.PlanEveryUs.
+// paced reports whether a plan may be made at a time by Config.PlanEveryUs.
 func (r *rolling) paced(nowUs int64) bool {
 	return r.cfg.PlanEveryUs < 0 || r.plan.number == 0 || nowUs >= r.pacedUs-(planBurst-1)*r.cfg.PlanEveryUs
 }
@@ -291,7 +291,7 @@ func (r *rolling) fallsBack(l *list.Scheduler) bool {
 	return r.cfg.Aside && (r.plan.number == 0 || r.tooOld(l))
 }
 
-// tooOld reports whether a change that the plan has not seen is older than RollingConfig.MaxAgeUs.
+// tooOld reports whether a change that the plan has not seen is older than Config.MaxAgeUs.
 func (r *rolling) tooOld(l *list.Scheduler) bool {
 	sinceUs, ok := r.unseen.firstUs()
 	return ok && l.NowUs()-sinceUs > r.cfg.MaxAgeUs
