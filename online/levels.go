@@ -40,13 +40,6 @@ func (c *core) levelsOf(rules *hare.Job) []string {
 	return placement.LevelNames(c.described.Topology(), rules)
 }
 
-// usesLevels reports whether the cluster has a topology, or some job has levels.
-func (c *core) usesLevels() bool {
-	return len(c.described.Topology()) > 0 || slices.ContainsFunc(c.jobs, func(j job) bool {
-		return j.alive && j.rules != nil && placement.UsesLevels(j.rules)
-	})
-}
-
 // syncWithin is the longest time of synchronisation of a job on a type.
 func (c *core) syncWithin(a *hare.Job, p *hare.Profile) int64 {
 	lv := hare.NewLevels(&hare.Cluster{Topology: c.described.Topology()})
