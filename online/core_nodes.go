@@ -371,22 +371,12 @@ func (c *core) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if err != nil {
 		return err
 	}
-	fresh := 0
-	for i := range gpus {
-		if _, known := c.typeOf[gpus[i].GPUType]; !known && (i == 0 || gpus[i-1].GPUType != gpus[i].GPUType) {
-			fresh++
-		}
+	if err := CheckNodeJoined(e, gpus, c.nodeInService(e.Node().Name),
+		c.described.CheckLabels(e.Node().Name, e.Node()), len(c.gpuOf)); err != nil {
+		return err
 	}
-	lacks := c.described.CheckLabels(e.Node().Name, e.Node())
-	switch {
-	case c.nodeInService(e.Node().Name):
-		return Invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
-			hare.Clip(e.Node().Name))
-	case lacks != nil:
-		return lacks
-	case len(c.gpuOf)+len(gpus) > hare.MaxGPUs:
-		return Invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
-	case len(c.types)+fresh > maxTypes:
+	known := func(gpuType string) bool { _, ok := c.typeOf[gpuType]; return ok }
+	if len(c.types)+NewTypes(gpus, known) > maxTypes {
 		return tooManyTypes("/gpus")
 	}
 	if err := c.described.Describe(e.Node(), func() bool { return false }); err != nil {
@@ -402,12 +392,9 @@ func (c *core) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 
 // nodeLeft takes all GPUs of a node out of service and forgets the node.
 func (c *core) nodeLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
-	name := ""
-	if e.Node() != nil {
-		name = e.Node().Name
-	}
-	if !c.nodeInService(name) {
-		return Invalid("/node", "unknown_node", "no GPU of node %q is in service", hare.Clip(name))
+	name, err := LeavingNode(e, c.nodeInService)
+	if err != nil {
+		return err
 	}
 	for g := range c.gpus {
 		if x := &c.gpus[g]; x.name != "" && placement.NodeName(x.name) == name {

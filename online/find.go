@@ -15,7 +15,7 @@ func (c *core) findJob(id string) (int32, *hare.InvalidError) {
 		c.lastFound.job = ji
 		return ji, nil
 	}
-	return none, Invalid("/job", "unknown_job", "no job %q runs or waits: it never arrived, or it has ended", id)
+	return none, UnknownJob(id)
 }
 
 // findTask finds the running task that an event names: g is the GPU that runs the
@@ -28,8 +28,7 @@ func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidEr
 	}
 	j := &c.jobs[ji]
 	if e.Round != j.round {
-		err = Invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round, j.id,
-			j.round)
+		err = WrongRound(e, j.round)
 		return
 	}
 	if g = c.findHeld(j, ji, e); g != none {
@@ -37,8 +36,7 @@ func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidEr
 	}
 	at, ok := slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
 	if !ok || !j.syncing[at].on(e.GPU) {
-		err = Invalid("/gpu", "not_running", "task %d of round %d of job %q does not run on GPU %q: it was never "+
-			"started there, has ended, or was withdrawn", e.Task, e.Round, j.id, e.GPU)
+		err = NotRunning(e)
 	}
 	return
 }

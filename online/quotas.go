@@ -61,11 +61,8 @@ func OrderedQuotas(quotas []hare.Quota) bool {
 
 // setQuota replaces a quota. It takes O(jobs + GPUs).
 func (c *core) setQuota(nowUs int64, e *hare.Event) *hare.InvalidError {
-	if err := CheckQuota(e); err != nil {
+	if err := CheckNewQuota(e, c.quotas); err != nil {
 		return err
-	}
-	if len(c.quotas) >= hare.MaxQuotas {
-		return Invalid("/quota", "too_large", "a session has at most %d quotas", hare.MaxQuotas)
 	}
 	c.advance(nowUs)
 	c.ungatherAll()

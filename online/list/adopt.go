@@ -1,11 +1,11 @@
 package list
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
 )
 
 // Adopt is online.Durable.Adopt. The record must begin with the decisions that follow of
@@ -19,7 +19,7 @@ func (l *Scheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.Decisi
 	}
 	l.guard.settled = false
 	n := len(l.out)
-	if len(decisions) < n || !sameDecisions(l.out, decisions[:n]) {
+	if len(decisions) < n || !online.SameDecisions(l.out, decisions[:n]) {
 		return fmt.Errorf("recorded decisions: %d follow from the event, and the record begins otherwise", n)
 	}
 	scheduled := l.changed
@@ -45,21 +45,6 @@ func (l *Scheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.Decisi
 	l.guardWaits()
 	l.guard.settled = false
 	return nil
-}
-
-// sameDecisions compares two lists of decisions that may be in another order.
-func sameDecisions(a, b []hare.Decision) bool {
-	if slices.Equal(a, b) {
-		return true
-	}
-	order := func(x, y hare.Decision) int {
-		return cmp.Or(cmp.Compare(x.Type, y.Type), cmp.Compare(x.Job, y.Job), cmp.Compare(x.Task, y.Task),
-			cmp.Compare(x.GPU, y.GPU))
-	}
-	a, b = slices.Clone(a), slices.Clone(b)
-	slices.SortFunc(a, order)
-	slices.SortFunc(b, order)
-	return slices.Equal(a, b)
 }
 
 // adoptStart applies the start at the head of a list, with the rest of its gang,

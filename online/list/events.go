@@ -16,9 +16,8 @@ const MaxTypes = 64
 // changes nothing, not even the time.
 func (l *Scheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	l.typicalUs = 0 // nothing that was asked for between events may change what follows
-	if nowUs < l.nowUs || nowUs > hare.MaxExact {
-		return online.Invalid("/at_s", "time_out_of_order", "%s must lie between %s, the time of the event before, and %s",
-			hare.FormatMicros(nowUs), hare.FormatMicros(l.nowUs), hare.FormatMicros(hare.MaxExact))
+	if err := online.CheckTime(nowUs, l.nowUs); err != nil {
+		return err
 	}
 	switch e.Type {
 	case hare.EventTick:
@@ -37,7 +36,7 @@ func (l *Scheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	case hare.EventGPULeft:
 		g, ok := l.gpuOf[e.GPU]
 		if !ok || !l.gpus[g].InService {
-			return online.Invalid("/gpu", "unknown_gpu", "no GPU %q is in service", e.GPU)
+			return online.UnknownGPU(e.GPU)
 		}
 		l.nowUs = nowUs
 		l.gpuLeft(g)
@@ -45,11 +44,11 @@ func (l *Scheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return nil
 	case hare.EventComputeEnded, hare.EventTaskEnded, hare.EventTaskFailed, hare.EventJobEnded, hare.EventJobCancelled:
 	default:
-		return online.Invalid("/type", "unknown_type", "is no type of event that this version knows")
+		return online.UnknownType()
 	}
 	j := l.jobOf[e.Job]
 	if j == nil {
-		return online.Invalid("/job", "unknown_job", "no job %q runs or waits: it never arrived, or it has ended", e.Job)
+		return online.UnknownJob(e.Job)
 	}
 	if e.Type == hare.EventJobEnded || e.Type == hare.EventJobCancelled {
 		l.nowUs = nowUs
@@ -66,14 +65,13 @@ func (l *Scheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if err != nil {
 		return err
 	}
-	switch {
-	case e.Type == hare.EventComputeEnded && g < 0:
-		return online.Invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task,
-			e.Job, e.GPU)
-	case e.Type == hare.EventTaskEnded && (e.ComputeUs < 0 || e.ComputeUs > hare.MaxExact || e.SyncUs < 0 ||
-		e.SyncUs > hare.MaxExact):
-		return online.Invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s",
-			hare.FormatMicros(hare.MaxExact))
+	if e.Type == hare.EventComputeEnded && g < 0 {
+		return online.NotComputing(e)
+	}
+	if e.Type == hare.EventTaskEnded {
+		if err := online.CheckMeasured(e); err != nil {
+			return err
+		}
 	}
 	l.nowUs = nowUs
 	switch e.Type {
@@ -93,9 +91,7 @@ func (l *Scheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 // its place among the tasks that synchronise.
 func (l *Scheduler) findTask(j *JobState, e *hare.Event) (g, at int, err *hare.InvalidError) {
 	if e.Round != j.round {
-		return 0, 0, online.Invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round,
-			e.Job,
-			j.round)
+		return 0, 0, online.WrongRound(e, j.round)
 	}
 	if g, ok := l.gpuOf[e.GPU]; ok && l.gpus[g].Job == j && l.gpus[g].Task == e.Task && e.Task >= 0 {
 		return g, 0, nil
@@ -103,9 +99,7 @@ func (l *Scheduler) findTask(j *JobState, e *hare.Event) (g, at int, err *hare.I
 	at, ok := slices.BinarySearchFunc(j.syncing, e.Task,
 		func(s syncing, t int64) int { return cmp.Compare(s.task, t) })
 	if !ok || j.syncing[at].gpu != e.GPU {
-		return 0, 0, online.Invalid("/gpu", "not_running",
-			"task %d of round %d of job %q does not run on GPU %q: it was never started there, has ended, or was withdrawn",
-			e.Task, e.Round, e.Job, e.GPU)
+		return 0, 0, online.NotRunning(e)
 	}
 	return -1, at, nil
 }
@@ -115,9 +109,7 @@ func (l *Scheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return err
 	}
 	if _, twice := l.jobOf[e.Arrived.ID]; twice {
-		return online.Invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must "+
-			"differ",
-			e.Arrived.ID)
+		return online.DuplicateJob(e.Arrived.ID)
 	}
 	if err := online.CheckLevels(e.Arrived, l.described.Topology()); err != nil {
 		return err
@@ -266,16 +258,10 @@ func (l *Scheduler) jobEnded(j *JobState) {
 func (l *Scheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	g, known := l.gpuOf[e.GPU]
 	t, knownType := l.typeOf[e.GPUType]
-	switch {
-	case e.GPU == "":
-		return online.Invalid("/gpu", "missing_field", "gpu_joined needs the name of the GPU, node/index")
-	case e.GPUType == "":
-		return online.Invalid("/gpu_type", "missing_field", "gpu_joined needs the type of the GPU")
-	case known && l.gpus[g].InService:
-		return online.Invalid("/gpu", "duplicate_id", "GPU %q is in service already: send gpu_left first", e.GPU)
-	case l.GPUs() >= hare.MaxGPUs:
-		return online.Invalid("/gpu", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
-	case !knownType && len(l.types) >= MaxTypes:
+	if err := online.CheckGPUJoined(e, known && l.gpus[g].InService, l.GPUs()); err != nil {
+		return err
+	}
+	if !knownType && len(l.types) >= MaxTypes {
 		return online.Invalid("/gpu_type", "too_many_types", "the GPUs of a session are of at most %d types", MaxTypes)
 	}
 	if err := l.described.CheckLabels(e.GPU, e.Node()); err != nil {

@@ -247,22 +247,12 @@ func (l *Scheduler) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if err != nil {
 		return err
 	}
-	fresh := 0
-	for i := range gpus {
-		if _, known := l.typeOf[gpus[i].GPUType]; !known && (i == 0 || gpus[i-1].GPUType != gpus[i].GPUType) {
-			fresh++
-		}
+	if err := online.CheckNodeJoined(e, gpus, l.nodeInService(e.Node().Name),
+		l.described.CheckLabels(e.Node().Name, e.Node()), l.GPUs()); err != nil {
+		return err
 	}
-	lacks := l.described.CheckLabels(e.Node().Name, e.Node())
-	switch {
-	case l.nodeInService(e.Node().Name):
-		return online.Invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
-			hare.Clip(e.Node().Name))
-	case lacks != nil:
-		return lacks
-	case l.GPUs()+len(gpus) > hare.MaxGPUs:
-		return online.Invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
-	case len(l.types)+fresh > MaxTypes:
+	known := func(gpuType string) bool { _, ok := l.typeOf[gpuType]; return ok }
+	if len(l.types)+online.NewTypes(gpus, known) > MaxTypes {
 		return online.Invalid("/gpus", "too_many_types", "the GPUs of a session are of at most %d types", MaxTypes)
 	}
 	if err := l.joinNode(e.Node()); err != nil {
@@ -278,12 +268,9 @@ func (l *Scheduler) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 
 // nodeLeft takes all GPUs of a node out of service and forgets the node.
 func (l *Scheduler) nodeLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
-	name := ""
-	if e.Node() != nil {
-		name = e.Node().Name
-	}
-	if !l.nodeInService(name) {
-		return online.Invalid("/node", "unknown_node", "no GPU of node %q is in service", hare.Clip(name))
+	name, err := online.LeavingNode(e, l.nodeInService)
+	if err != nil {
+		return err
 	}
 	l.nowUs = nowUs
 	for g := range l.gpus {

@@ -22,11 +22,8 @@ type QuotaReservation struct {
 
 // setQuota replaces a quota. It takes O(jobs + GPUs).
 func (l *Scheduler) setQuota(nowUs int64, e *hare.Event) *hare.InvalidError {
-	if err := online.CheckQuota(e); err != nil {
+	if err := online.CheckNewQuota(e, l.quotas); err != nil {
 		return err
-	}
-	if len(l.quotas) >= hare.MaxQuotas {
-		return online.Invalid("/quota", "too_large", "a session has at most %d quotas", hare.MaxQuotas)
 	}
 	l.nowUs, l.changed = nowUs, true
 	l.quotas = online.WithQuota(l.quotas, e.Quota())
