@@ -1,7 +1,9 @@
 package online
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/placement"
@@ -71,7 +73,87 @@ func CheckLevels(a *hare.Job, topology []string) *hare.InvalidError {
 	return nil
 }
 
-// CheckCluster checks the cluster that a session begins with; nil means an empty
-// cluster.
-// Errors are *hare.InvalidError.
-func CheckCluster(cl *hare.Cluster) error { return newCore(params{}).addCluster(cl) }
+// CheckQuota checks a set_quota event by itself.
+func CheckQuota(e *hare.Event) *hare.InvalidError {
+	q := e.Quota()
+	if q == nil {
+		return Invalid("/quota", "missing_field", "set_quota needs the quota")
+	}
+	var faults hare.InvalidErrors
+	if faults.CheckQuota("/quota", q); len(faults) > 0 {
+		return faults[0]
+	}
+	return nil
+}
+
+// WithQuota are quotas, ordered by user and types, in which one replaces that of its user and
+// types. A quota of MaxGPUs is left out, because it limits nothing.
+func WithQuota(quotas []hare.Quota, q *hare.Quota) []hare.Quota {
+	at, found := slices.BinarySearchFunc(quotas, q, func(a hare.Quota,
+		b *hare.Quota) int {
+		return compareQuotas(&a, b)
+	})
+	out := slices.Clone(quotas)
+	if found {
+		out = slices.Delete(out, at, at+1)
+	}
+	if q.GPUs < hare.MaxGPUs {
+		out = slices.Insert(out, at, hare.Quota{User: q.User, GPUs: q.GPUs, Types: slices.Clone(q.Types)})
+	}
+	return out
+}
+
+func compareQuotas(a, b *hare.Quota) int {
+	return cmp.Or(cmp.Compare(a.User, b.User), slices.Compare(a.Types, b.Types))
+}
+
+// OrderedQuotas reports whether quotas are valid, limit something and are in the order of WithQuota.
+func OrderedQuotas(quotas []hare.Quota) bool {
+	for i := range quotas {
+		var faults hare.InvalidErrors
+		if faults.CheckQuota("", &quotas[i]); len(faults) > 0 || quotas[i].GPUs == hare.MaxGPUs ||
+			i > 0 && compareQuotas(&quotas[i-1], &quotas[i]) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// GPUsOfNode checks a node_joined event by itself and returns it as the events gpu_joined of
+// the GPUs of the node.
+func GPUsOfNode(e *hare.Event) ([]hare.Event, *hare.InvalidError) {
+	n := e.Node()
+	if n == nil {
+		return nil, Invalid("/node", "missing_field", "node_joined needs the node")
+	}
+	var faults hare.InvalidErrors
+	if faults.CheckNode("", n, true); len(faults) > 0 {
+		return nil, faults[0]
+	}
+	if n.Windows != nil || len(n.Busy) > 0 {
+		return nil, Invalid("/node", "not_supported", "a session does not know the future: leave in_service_s and busy "+
+			"out")
+	}
+	var all []hare.Event
+	for _, g := range n.GPUs {
+		if len(all)+g.Count > hare.MaxGPUs {
+			return nil, Invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
+		}
+		for range g.Count {
+			all = append(all, hare.Event{Type: hare.EventGPUJoined, GPU: n.Name + "/" + strconv.Itoa(len(all)),
+				GPUType: g.Type})
+		}
+	}
+	return all, nil
+}
+
+// CheckNewQuota checks a set_quota event in a session with some quotas.
+func CheckNewQuota(e *hare.Event, quotas []hare.Quota) *hare.InvalidError {
+	if err := CheckQuota(e); err != nil {
+		return err
+	}
+	if len(quotas) >= hare.MaxQuotas {
+		return Invalid("/quota", "too_large", "a session has at most %d quotas", hare.MaxQuotas)
+	}
+	return nil
+}

@@ -1,7 +1,6 @@
 package online
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -280,11 +279,6 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 	return nil
 }
 
-// Invalid is the fault of a place in an event, the parameters or a document of a session.
-func Invalid(pointer, code, format string, a ...any) *hare.InvalidError {
-	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)}
-}
-
 func tooManyTypes(pointer string) *hare.InvalidError {
 	return Invalid(pointer, "too_many_types", "a session names at most %d GPU types, of GPUs and profiles "+
 		"together: leave out those that it does not have", maxTypes)
@@ -416,4 +410,19 @@ func (j *job) order() uint64 { return uint64(j.queue)<<56 | j.ticket }
 func (c *core) ticket() uint64 {
 	c.tickets++
 	return c.tickets
+}
+
+// CheckCluster checks the cluster that a session begins with; nil means an empty
+// cluster.
+// Errors are *hare.InvalidError.
+func CheckCluster(cl *hare.Cluster) error { return newCore(params{}).addCluster(cl) }
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
 }

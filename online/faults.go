@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"fmt"
+
 	"github.com/hare-sched/hare"
 )
 
@@ -71,17 +73,6 @@ func LeavingNode(e *hare.Event, inService func(name string) bool) (string, *hare
 	return name, nil
 }
 
-// CheckNewQuota checks a set_quota event in a session with some quotas.
-func CheckNewQuota(e *hare.Event, quotas []hare.Quota) *hare.InvalidError {
-	if err := CheckQuota(e); err != nil {
-		return err
-	}
-	if len(quotas) >= hare.MaxQuotas {
-		return Invalid("/quota", "too_large", "a session has at most %d quotas", hare.MaxQuotas)
-	}
-	return nil
-}
-
 // CheckMeasured checks the times of a task_ended event.
 func CheckMeasured(e *hare.Event) *hare.InvalidError {
 	if e.ComputeUs >= 0 && e.ComputeUs <= hare.MaxExact && e.SyncUs >= 0 && e.SyncUs <= hare.MaxExact {
@@ -141,4 +132,9 @@ func SameDecisions(a, b []hare.Decision) bool {
 	slices.SortFunc(a, order)
 	slices.SortFunc(b, order)
 	return slices.Equal(a, b)
+}
+
+// Invalid is the fault of a place in an event, the parameters or a document of a session.
+func Invalid(pointer, code, format string, a ...any) *hare.InvalidError {
+	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)}
 }
