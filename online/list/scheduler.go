@@ -1,3 +1,6 @@
+// Package list is the engine of lists: list scheduling of jobs on GPUs by a Rule, with the state of jobs, GPUs and
+// nodes, what is reserved for jobs that do not fit, the guard against starvation, and snapshots. Package policies has
+// the rules.
 package list
 
 import (

@@ -1,5 +1,5 @@
-// Package policies holds the policies that place tasks on GPUs, a small file each,
-// for the engine sim.Run and for sessions. docs/use/policies.md#policies-that-place-tasks lists them, with
+// Package policies has the policies that place tasks on GPUs, a small file each, and their registry,
+// for the engine sim.Run and for sessions; the policies rolling and hgittins are in package rolling. docs/use/policies.md#policies-that-place-tasks lists them, with
 // what each knows and what is assumed.
 package policies
 

@@ -1,3 +1,5 @@
+// Package rolling has the policy rolling, which plans the jobs that are there again and again and follows the plan by
+// type and order, and hgittins, which decides while there is no plan.
 package rolling
 
 import (
