@@ -51,7 +51,7 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 				hare.FormatMicros(hare.MaxExact))
 		}
 		if slices.ContainsFunc(a.On[:i], func(q hare.Profile) bool { return q.Type == p.Type }) {
-			return Invalid("/job/on", "duplicate_name", "type %q stands twice", p.Type)
+			return Invalid("/job/on", "duplicate_name", "type %q is listed twice", p.Type)
 		}
 	}
 	var faults hare.InvalidErrors

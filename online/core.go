@@ -266,7 +266,7 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 				at++
 				if _, twice := c.gpuOf[name]; twice {
 					return Invalid("/cluster/nodes/"+strconv.Itoa(i)+"/name", "duplicate_id",
-						"GPU %q stands twice: node names must differ", name)
+						"GPU %q is listed twice: node names must differ", name)
 				}
 				if len(c.gpuOf) >= hare.MaxGPUs {
 					return Invalid("/cluster", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)

@@ -84,7 +84,7 @@ func CheckMeasured(e *hare.Event) *hare.InvalidError {
 
 // UnknownType is the fault of an event of a type that no version knew.
 func UnknownType() *hare.InvalidError {
-	return Invalid("/type", "unknown_type", "is no type of event that this version knows")
+	return Invalid("/type", "unknown_type", "is not a type of event that this version knows")
 }
 
 // UnknownGPU is the fault of an event about a GPU that is not in service.

@@ -169,7 +169,7 @@ func (ls *LearnedSpeeds) arrived(l *Scheduler, j *JobState) {
 }
 
 // countedFrom makes the beliefs of all jobs again whenever twice as many jobs are known as at
-// the last time. Before, as many were known as it is told.
+// the last time. before is how many were known then.
 func (ls *LearnedSpeeds) countedFrom(l *Scheduler, before int64) {
 	if ls.jobs == before || ls.jobs&(ls.jobs-1) != 0 {
 		return

@@ -49,7 +49,7 @@ func (l *Scheduler) FitsWhenEmpty(j *JobState) bool {
 }
 
 // TryStart starts one task of a job whose tasks start one by one, or a whole round of
-// another job. It says whether there was room.
+// another job. It reports whether there was room.
 func (l *Scheduler) TryStart(j *JobState) bool {
 	l.OpenRound(j)
 	n := j.spec.Tasks

@@ -38,11 +38,11 @@ type ASRPTConfig struct {
 	Named *jobgraph.Document
 	// FirstFit places jobs with graphs by first fit and not by Heavy-Edge.
 	FirstFit bool
-	// Trust takes estimate_s of a job as its size, where the policy is told no sizes. Otherwise an
+	// Trust takes estimate_s of a job as its size, where the policy is given no sizes. Otherwise an
 	// estimate counts as far as those of jobs that ended were right.
 	Trust bool
 	// Predict is what tells the size of a job that arrives; SizesTold is the zero value. With another value
-	// the policy does not use the sizes that it is told.
+	// the policy does not use the sizes that it is given.
 	Predict SizePrediction
 
 	mbps []int64 // by level, where there are graphs
@@ -52,10 +52,10 @@ type ASRPTConfig struct {
 type SizePrediction string
 
 const (
-	// SizesTold takes the sizes that the policy is told, or where it is told none, what is believed by the
+	// SizesTold takes the sizes that the policy is given, or where it is given none, what is believed by the
 	// sizes of the jobs that ended, their classes and estimates.
 	SizesTold SizePrediction = ""
-	// SizesBelief takes what is believed where the policy is told sizes, too.
+	// SizesBelief takes what is believed where the policy is given sizes, too.
 	SizesBelief SizePrediction = "belief"
 	// SizesForest predicts the rounds by a random forest (estimate.SizeForest) of the jobs that ended: of
 	// their classes, widths and lengths of a round. A job of no class that was seen has the median.

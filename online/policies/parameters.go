@@ -127,7 +127,7 @@ var parametersOf = map[string][]Parameter{
 func (info Info) Parameters() []Parameter { return slices.Clone(parametersOf[info.Name]) }
 
 // GoesByHints reports whether the policy goes by estimate_s and class of the jobs where it
-// is told no sizes.
+// is given no sizes.
 func (info Info) GoesByHints() bool {
 	switch info.Name {
 	case "rolling", "hgittins":

@@ -1,6 +1,6 @@
-// Package policies has the policies that place tasks on GPUs, a small file each, and their registry,
-// for the engine sim.Run and for sessions; the policies rolling and hgittins are in package rolling. docs/use/policies.md#policies-that-place-tasks lists them, with
-// what each knows and what is assumed.
+// Package policies has the policies that place tasks on GPUs, a small file each, and their registry, for the engine
+// sim.Run and for sessions. The policies rolling and hgittins are in package rolling.
+// docs/use/policies.md#policies-that-place-tasks lists all, with what each knows and what is assumed.
 package policies
 
 import (
@@ -67,10 +67,10 @@ type Config struct {
 	// see HareConfig.
 	Assign greedy.Rule
 	// Parameters are those of the policy in sessions, as JSON, which replace all other settings of
-	// the policy but Estimates; nil means that there are none. Policies that are told sizes
+	// the policy but Estimates; nil means that there are none. Policies that are given sizes
 	// (Learned) take them with Estimates alone.
 	Parameters json.RawMessage
-	// Estimates makes policies that are told sizes in simulations (Learned) go by estimates
+	// Estimates makes policies that are given sizes in simulations (Learned) go by estimates
 	// instead, as in sessions. The other settings are then the defaults of sessions.
 	Estimates bool
 }
@@ -146,7 +146,7 @@ func (le Learned) make(ctx context.Context, inst *hare.Instance, cfg Config) (on
 	return le.Maker.make(ctx, inst, cfg)
 }
 
-var errParameters = errors.New("parameters of a policy that is told sizes")
+var errParameters = errors.New("parameters of a policy that is given sizes")
 
 // orNil keeps a nil pointer from becoming an interface that is not nil.
 func orNil[P online.Policy](p P, err error) (online.Policy, error) {
@@ -359,7 +359,7 @@ type Session struct {
 	Check func(parameters []byte) error
 }
 
-// Learned makes a policy that is told in simulations how long jobs take, or which jobs
+// Learned makes a policy that is given in simulations how long jobs take, or which jobs
 // come. In sessions the policy goes by estimates instead: those that come with jobs, and
 // what jobs that ended took.
 type Learned struct {

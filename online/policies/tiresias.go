@@ -61,7 +61,7 @@ func (tc *TiresiasConfig) queues() (list.Rule, error) {
 		}
 	}
 	if math.IsNaN(tc.Knob) {
-		return list.Rule{}, online.Invalid("/knob", "bad_value", "tiresias: the knob is no number")
+		return list.Rule{}, online.Invalid("/knob", "bad_value", "tiresias: the knob is not a number")
 	}
 	if tc.Knob == 0 {
 		tc.Knob = 8

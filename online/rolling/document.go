@@ -129,7 +129,7 @@ func amount(name string, at func(*planDoc) *hare.Amount) wire.Field[planDoc] {
 			}
 			a, bad := hare.ParseAmount(text)
 			if bad != nil || a.Sign() < 0 {
-				return r.Fault("bad_amount", "%s is no amount: give a decimal of at most twelve places, not negative",
+				return r.Fault("bad_amount", "%s is not an amount: give a decimal of at most twelve places, not negative",
 					hare.Clip(text))
 			}
 			*at(v) = a
