@@ -20,7 +20,7 @@ import (
 var knots = map[string]int{
 	".": 12, "adapters/kube": 13, "adapters/ray": 9, "adapters/slurm": 7, "api": 43, "bench": 6,
 	"bench/experiment": 28, "client": 6, "executor": 10, "executor/pool": 6, "executor/worker": 4, "explain": 11,
-	"history": 36, "history/shadow": 4, "online": 13, "online/list": 20, "online/placement": 4,
+	"history": 36, "history/shadow": 4, "online/list": 20, "online/placement": 4,
 	"online/policytest": 6, "online/regret": 6, "online/rolling": 9, "plot": 12, "relax": 28, "serve/clusters": 8,
 	"serve/clusters/ledger": 14, "serve/service": 6, "serve/sessions": 11, "serve/solves": 8, "serve/store/sqlite": 9,
 	"sim": 16, "sim/study": 11, "solver": 16, "trace": 12, "verify": 34, "whatif": 4, "wire": 34,
