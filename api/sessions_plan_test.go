@@ -9,7 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/serve/sessions"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
@@ -81,14 +81,14 @@ func TestPlan(t *testing.T) {
 }
 
 // unplannable is rolling with a planner that has no plan.
-type unplannable struct{ *policies.Rolling }
+type unplannable struct{ *rolling.Policy }
 
 type noAnswer struct{}
 
 func (noAnswer) Answer(context.Context) ([]byte, error) { return nil, errors.New("no idea") }
 
 func (u unplannable) Ask() online.PlanQuestion {
-	if u.Rolling.Ask() == nil {
+	if u.Policy.Ask() == nil {
 		return nil
 	}
 	return noAnswer{}
@@ -102,7 +102,7 @@ func TestPlansThatFail(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return unplannable{p.(*policies.Rolling)}, nil
+			return unplannable{p.(*rolling.Policy)}, nil
 		},
 		New: func(name string, cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
 			return registry.OpenSession(name, cluster, parameters)

@@ -284,7 +284,8 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 import hare_verify
 names = ["%s/%d." % (sys.argv[2], i) for i in range(int(sys.argv[3]))]
-print(json.dumps([hare_verify.run([n + "instance.json", n + "certificate.json"], True)["bound_exact"] for n in names]))
+print(json.dumps([hare_verify.run([n + "instance.json", n + "certificate.json"],
+	True)["bound_exact"] for n in names]))
 `
 
 func (pb *pythonBounds) run(t *testing.T) {

@@ -57,7 +57,10 @@ func onlineEDF(m *model.Model) []int64 {
 	for i := range arrivals {
 		arrivals[i] = int32(i)
 	}
-	slices.SortStableFunc(arrivals, func(a, b int32) int { return cmp.Compare(m.Jobs[a].ReleaseUs, m.Jobs[b].ReleaseUs) })
+	slices.SortStableFunc(arrivals, func(a, b int32) int {
+		return cmp.Compare(m.Jobs[a].ReleaseUs,
+			m.Jobs[b].ReleaseUs)
+	})
 	for now := int64(0); len(arrivals)+len(waiting) > 0; {
 		for len(arrivals) > 0 && m.Jobs[arrivals[0]].ReleaseUs <= now {
 			waiting, arrivals = append(waiting, arrivals[0]), arrivals[1:]

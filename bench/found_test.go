@@ -15,7 +15,8 @@ import (
 )
 
 // searchFor solves an instance and ends the solve as soon as the search has found the optimum.
-func searchFor(ctx context.Context, inst *hare.Instance, opt hare.Options, optimum hare.Amount) (*hare.Result, error) {
+func searchFor(ctx context.Context, inst *hare.Instance, opt hare.Options, optimum hare.Amount) (*hare.Result,
+	error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return solver.Solve(ctx, inst, opt, solver.Config{Workers: 1, Checkpoint: func(best func() (*hare.Result, error)) {

@@ -28,7 +28,8 @@ func generated(b testing.TB, jobs int, sync string) *hare.Instance {
 // its result, exceeds its time limit. For instances of more than 500 jobs the limit has
 // a floor: the least time of a certified answer.
 func BenchmarkOverrun(b *testing.B) {
-	answer := func(b *testing.B, inst *hare.Instance, limit time.Duration, seed int) (took time.Duration, ratio float64) {
+	answer := func(b *testing.B, inst *hare.Instance, limit time.Duration, seed int) (took time.Duration,
+		ratio float64) {
 		began := time.Now()
 		res, err := solver.Solve(b.Context(), inst, hare.Options{TimeLimit: limit, Seed: int64(seed)}, solver.Config{})
 		if err != nil {

@@ -7,7 +7,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/list"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
 )
@@ -51,11 +52,11 @@ func TestLimitOfSlowdowns(t *testing.T) {
 					continue // the plans take some seconds
 				}
 				made := func(limit float64) online.Policy {
-					guard := policies.GuardConfig{FIFOSlowdown: limit}
+					guard := list.GuardConfig{FIFOSlowdown: limit}
 					if name == "rolling" {
-						return policies.NewRolling(sim.Cluster(inst), policies.RollingConfig{Guard: guard})
+						return rolling.New(sim.Cluster(inst), rolling.Config{Guard: guard})
 					}
-					return policies.NewHGittins(sim.Cluster(inst), policies.HGittinsConfig{Guard: guard})
+					return rolling.NewHGittins(sim.Cluster(inst), rolling.HGittinsConfig{Guard: guard})
 				}
 				free, limited := run(made(-1)), run(made(1))
 				t.Logf("%s: 99 %% %.2f (%.2f × fifo), with the limit %.2f (%.2f ×), mean %.0f s, with the limit %+.2f %%, "+

@@ -1,10 +1,8 @@
 package online
 
 import (
-	"cmp"
 	"fmt"
 	"math/bits"
-	"slices"
 
 	"github.com/hare-sched/hare"
 )
@@ -20,7 +18,7 @@ func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error
 		return fmt.Errorf("recorded event: %w", err)
 	}
 	n := len(c.out)
-	if len(recorded) < n || !sameDecisions(c.out, recorded[:n]) {
+	if len(recorded) < n || !SameDecisions(c.out, recorded[:n]) {
 		return fmt.Errorf("recorded decisions: the event withdraws %d tasks, and the record begins otherwise", n)
 	}
 	if c.nodes != nil && c.dirty {
@@ -49,20 +47,6 @@ func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error
 	}
 	c.holdBack()
 	return nil
-}
-
-// sameDecisions compares two lists of decisions that may be in another order.
-func sameDecisions(a, b []hare.Decision) bool {
-	if slices.Equal(a, b) {
-		return true
-	}
-	order := func(x, y hare.Decision) int {
-		return cmp.Or(cmp.Compare(x.Job, y.Job), cmp.Compare(x.Task, y.Task), cmp.Compare(x.GPU, y.GPU))
-	}
-	a, b = slices.Clone(a), slices.Clone(b)
-	slices.SortFunc(a, order)
-	slices.SortFunc(b, order)
-	return slices.Equal(a, b)
 }
 
 // adoptStart applies the start at the head of a list, with the rest of its

@@ -10,9 +10,8 @@ import (
 // Withdrawals, which follow of necessity, go to out. A refused event changes
 // nothing, not even the time.
 func (c *core) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
-	if nowUs < c.nowUs || nowUs > hare.MaxExact {
-		return invalid("/at_s", "time_out_of_order", "%s must lie between %s, the time of the event before, and %s",
-			hare.FormatMicros(nowUs), hare.FormatMicros(c.nowUs), hare.FormatMicros(hare.MaxExact))
+	if err := CheckTime(nowUs, c.nowUs); err != nil {
+		return err
 	}
 	switch e.Type {
 	case hare.EventTick:
@@ -39,7 +38,7 @@ func (c *core) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	case hare.EventSetQuota:
 		return c.setQuota(nowUs, e)
 	}
-	return invalid("/type", "unknown_type", "is no type of event that this version knows")
+	return UnknownType()
 }
 
 func (c *core) advance(nowUs int64) {
@@ -53,8 +52,7 @@ func (c *core) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	a := e.Arrived
 	if _, twice := c.jobOf[a.ID]; twice {
-		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must "+
-			"differ", a.ID)
+		return DuplicateJob(a.ID)
 	}
 	fresh := 0
 	for _, p := range a.On {
@@ -132,9 +130,7 @@ func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	j := &c.jobs[ji]
 	if g == none {
-		gpu, _ := j.syncing[at].names()
-		return invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task,
-			j.id, gpu)
+		return NotComputing(e)
 	}
 	c.advance(nowUs)
 	if j.sync != hare.Relaxed {
@@ -153,9 +149,8 @@ func (c *core) taskEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if err != nil {
 		return err
 	}
-	if e.ComputeUs < 0 || e.ComputeUs > hare.MaxExact || e.SyncUs < 0 || e.SyncUs > hare.MaxExact {
-		return invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s",
-			hare.FormatMicros(hare.MaxExact))
+	if err := CheckMeasured(e); err != nil {
+		return err
 	}
 	c.advance(nowUs)
 	j := &c.jobs[ji]
@@ -333,16 +328,11 @@ func (c *core) withdrawSyncing(j *job, s *syncing) {
 }
 
 func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
-	switch _, twice := c.gpuOf[e.GPU]; {
-	case e.GPU == "":
-		return invalid("/gpu", "missing_field", "gpu_joined needs the name of the GPU, node/index")
-	case e.GPUType == "":
-		return invalid("/gpu_type", "missing_field", "gpu_joined needs the type of the GPU")
-	case twice:
-		return invalid("/gpu", "duplicate_id", "GPU %q is in service already: send gpu_left first", e.GPU)
-	case len(c.gpuOf) >= hare.MaxGPUs:
-		return invalid("/gpu", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
-	case !c.roomForType(e.GPUType):
+	_, twice := c.gpuOf[e.GPU]
+	if err := CheckGPUJoined(e, twice, len(c.gpuOf)); err != nil {
+		return err
+	}
+	if !c.roomForType(e.GPUType) {
 		return tooManyTypes("/gpu_type")
 	}
 	if err := c.described.CheckLabels(e.GPU, e.Node()); err != nil {
@@ -368,7 +358,7 @@ func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 func (c *core) gpuLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	g, ok := c.gpuOf[e.GPU]
 	if !ok {
-		return invalid("/gpu", "unknown_gpu", "no GPU %q is in service", e.GPU)
+		return UnknownGPU(e.GPU)
 	}
 	c.advance(nowUs)
 	if ji := c.gpus[g].job; ji != none {
@@ -432,4 +422,58 @@ func (c *core) step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 		}
 	}
 	return c.out, nil
+}
+
+func (c *core) findJob(id string) (int32, *hare.InvalidError) {
+	// Events of a job often follow each other.
+	if ji := c.lastFound.job; int(ji) < len(c.jobs) && c.jobs[ji].alive && c.jobs[ji].id == id {
+		return ji, nil
+	}
+	if ji, ok := c.jobOf[id]; ok {
+		c.lastFound.job = ji
+		return ji, nil
+	}
+	return none, UnknownJob(id)
+}
+
+// findTask finds the running task that an event names: g is the GPU that runs the
+// task; for a relaxed task that has left its GPU, g is none and at is the index of
+// the task in job.syncing.
+func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidError) {
+	ji, err = c.findJob(e.Job)
+	if err != nil {
+		return
+	}
+	j := &c.jobs[ji]
+	if e.Round != j.round {
+		err = WrongRound(e, j.round)
+		return
+	}
+	if g = c.findHeld(j, ji, e); g != none {
+		return
+	}
+	at, ok := slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
+	if !ok || !j.syncing[at].on(e.GPU) {
+		err = NotRunning(e)
+	}
+	return
+}
+
+// findHeld is the GPU that runs the task of an event, or none. Tasks mostly end in
+// the order of their starts, so the GPU that follows the last one found, and the
+// first GPU of the job, are tried before the GPU is looked up by its name.
+func (c *core) findHeld(j *job, ji int32, e *hare.Event) int32 {
+	for _, g := range [...]int32{c.lastFound.next, j.head} {
+		if g >= 0 && int(g) < len(c.gpus) && c.gpus[g].job == ji && c.gpus[g].task == e.Task && !c.gpus[g].ended &&
+			c.gpus[g].name == e.GPU {
+			c.lastFound.next = c.gpus[g].next
+			return g
+		}
+	}
+	g, ok := c.gpuOf[e.GPU]
+	if !ok || c.gpus[g].job != ji || c.gpus[g].task != e.Task || c.gpus[g].ended {
+		return none
+	}
+	c.lastFound.next = c.gpus[g].next
+	return g
 }

@@ -1,7 +1,9 @@
 package online
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/placement"
@@ -13,26 +15,26 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 	a := e.Arrived
 	switch {
 	case a == nil:
-		return invalid("/job", "missing_field", "job_arrived needs the job")
+		return Invalid("/job", "missing_field", "job_arrived needs the job")
 	case a.ID == "":
-		return invalid("/job/id", "missing_field", "a job needs an id")
+		return Invalid("/job/id", "missing_field", "a job needs an id")
 	case e.Job != "" && e.Job != a.ID:
-		return invalid("/job/id", "bad_id", "%q is not the job %q of the event", a.ID, e.Job)
+		return Invalid("/job/id", "bad_id", "%q is not the job %q of the event", a.ID, e.Job)
 	case a.Tasks < 1 || a.Tasks > hare.MaxExact:
-		return invalid("/job/tasks", "out_of_range", "%d must be between 1 and %d", a.Tasks, int64(hare.MaxExact))
+		return Invalid("/job/tasks", "out_of_range", "%d must be between 1 and %d", a.Tasks, int64(hare.MaxExact))
 	case a.Sync > hare.Rigid:
-		return invalid("/job/sync", "bad_value", "must be relaxed, gang or rigid")
+		return Invalid("/job/sync", "bad_value", "must be relaxed, gang or rigid")
 	case a.Sync != hare.Relaxed && a.Tasks > hare.MaxGPUs:
-		return invalid("/job/tasks", "out_of_range",
+		return Invalid("/job/tasks", "out_of_range",
 			"%d GPUs at once are more than a session can have (%d): lower tasks or use relaxed", a.Tasks, hare.MaxGPUs)
 	case a.Mix && a.Sync != hare.Gang:
-		return invalid("/job/mix", "not_allowed", "mix is a choice of gang jobs alone")
+		return Invalid("/job/mix", "not_allowed", "mix is a choice of gang jobs alone")
 	case len(a.On) == 0:
-		return invalid("/job/on", "missing_field", `names no GPU type: give at least one, e.g. {"V100": {}}`)
+		return Invalid("/job/on", "missing_field", `names no GPU type: give at least one, e.g. {"V100": {}}`)
 	}
 	for i, user := range a.Users {
 		if user == "" || i > 0 && a.Users[i-1] >= user {
-			return invalid("/job/user", "bad_name", "must be names in order, each once")
+			return Invalid("/job/user", "bad_name", "must be names in order, each once")
 		}
 	}
 	if a.Progress != nil {
@@ -45,11 +47,11 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 	}
 	for i, p := range a.On {
 		if p.ComputeUs < 0 || p.ComputeUs > hare.MaxExact || p.SyncUs < 0 || p.SyncUs > hare.MaxExact {
-			return invalid("/job/on", "out_of_range", "the times on %q must not be negative or above %s", p.Type,
+			return Invalid("/job/on", "out_of_range", "the times on %q must not be negative or above %s", p.Type,
 				hare.FormatMicros(hare.MaxExact))
 		}
 		if slices.ContainsFunc(a.On[:i], func(q hare.Profile) bool { return q.Type == p.Type }) {
-			return invalid("/job/on", "duplicate_name", "type %q stands twice", p.Type)
+			return Invalid("/job/on", "duplicate_name", "type %q is listed twice", p.Type)
 		}
 	}
 	var faults hare.InvalidErrors
@@ -71,7 +73,87 @@ func CheckLevels(a *hare.Job, topology []string) *hare.InvalidError {
 	return nil
 }
 
-// CheckCluster checks the cluster that a session begins with; nil means an empty
-// cluster.
-// Errors are *hare.InvalidError.
-func CheckCluster(cl *hare.Cluster) error { return newCore(params{}).addCluster(cl) }
+// CheckQuota checks a set_quota event by itself.
+func CheckQuota(e *hare.Event) *hare.InvalidError {
+	q := e.Quota()
+	if q == nil {
+		return Invalid("/quota", "missing_field", "set_quota needs the quota")
+	}
+	var faults hare.InvalidErrors
+	if faults.CheckQuota("/quota", q); len(faults) > 0 {
+		return faults[0]
+	}
+	return nil
+}
+
+// WithQuota are quotas, ordered by user and types, in which one replaces that of its user and
+// types. A quota of MaxGPUs is left out, because it limits nothing.
+func WithQuota(quotas []hare.Quota, q *hare.Quota) []hare.Quota {
+	at, found := slices.BinarySearchFunc(quotas, q, func(a hare.Quota,
+		b *hare.Quota) int {
+		return compareQuotas(&a, b)
+	})
+	out := slices.Clone(quotas)
+	if found {
+		out = slices.Delete(out, at, at+1)
+	}
+	if q.GPUs < hare.MaxGPUs {
+		out = slices.Insert(out, at, hare.Quota{User: q.User, GPUs: q.GPUs, Types: slices.Clone(q.Types)})
+	}
+	return out
+}
+
+func compareQuotas(a, b *hare.Quota) int {
+	return cmp.Or(cmp.Compare(a.User, b.User), slices.Compare(a.Types, b.Types))
+}
+
+// OrderedQuotas reports whether quotas are valid, limit something and are in the order of WithQuota.
+func OrderedQuotas(quotas []hare.Quota) bool {
+	for i := range quotas {
+		var faults hare.InvalidErrors
+		if faults.CheckQuota("", &quotas[i]); len(faults) > 0 || quotas[i].GPUs == hare.MaxGPUs ||
+			i > 0 && compareQuotas(&quotas[i-1], &quotas[i]) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// GPUsOfNode checks a node_joined event by itself and returns it as the events gpu_joined of
+// the GPUs of the node.
+func GPUsOfNode(e *hare.Event) ([]hare.Event, *hare.InvalidError) {
+	n := e.Node()
+	if n == nil {
+		return nil, Invalid("/node", "missing_field", "node_joined needs the node")
+	}
+	var faults hare.InvalidErrors
+	if faults.CheckNode("", n, true); len(faults) > 0 {
+		return nil, faults[0]
+	}
+	if n.Windows != nil || len(n.Busy) > 0 {
+		return nil, Invalid("/node", "not_supported", "a session does not know the future: leave in_service_s and busy "+
+			"out")
+	}
+	var all []hare.Event
+	for _, g := range n.GPUs {
+		if len(all)+g.Count > hare.MaxGPUs {
+			return nil, Invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
+		}
+		for range g.Count {
+			all = append(all, hare.Event{Type: hare.EventGPUJoined, GPU: n.Name + "/" + strconv.Itoa(len(all)),
+				GPUType: g.Type})
+		}
+	}
+	return all, nil
+}
+
+// CheckNewQuota checks a set_quota event in a session with some quotas.
+func CheckNewQuota(e *hare.Event, quotas []hare.Quota) *hare.InvalidError {
+	if err := CheckQuota(e); err != nil {
+		return err
+	}
+	if len(quotas) >= hare.MaxQuotas {
+		return Invalid("/quota", "too_large", "a session has at most %d quotas", hare.MaxQuotas)
+	}
+	return nil
+}

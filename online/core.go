@@ -1,7 +1,6 @@
 package online
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -225,7 +224,7 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 		return nil
 	}
 	if len(cl.Reservations) > 0 {
-		return invalid("/cluster/reservations", "not_supported", "a session does not know reservations: leave them out "+
+		return Invalid("/cluster/reservations", "not_supported", "a session does not know reservations: leave them out "+
 			"and send gpu_left and gpu_joined as nodes close and open")
 	}
 	var faults hare.InvalidErrors
@@ -238,15 +237,15 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 		n := &cl.Nodes[i]
 		at := "/cluster/nodes/" + strconv.Itoa(i)
 		if n.Windows != nil || len(n.Busy) > 0 {
-			return invalid(at, "not_supported", "a session does not know the future: leave in_service_s and busy "+
+			return Invalid(at, "not_supported", "a session does not know the future: leave in_service_s and busy "+
 				"out and send gpu_joined and gpu_left")
 		}
 		if n.Name == "" {
-			return invalid(at+"/name", "missing_field", "a node needs a name")
+			return Invalid(at+"/name", "missing_field", "a node needs a name")
 		}
 		for _, g := range n.GPUs {
 			if g.Count < 0 || g.Count > hare.MaxGPUs {
-				return invalid(at+"/gpus", "out_of_range", "a count must be between 1 and %d", hare.MaxGPUs)
+				return Invalid(at+"/gpus", "out_of_range", "a count must be between 1 and %d", hare.MaxGPUs)
 			}
 			kinds = append(kinds, g.Type)
 		}
@@ -266,11 +265,11 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 				name := n.Name + "/" + strconv.Itoa(at)
 				at++
 				if _, twice := c.gpuOf[name]; twice {
-					return invalid("/cluster/nodes/"+strconv.Itoa(i)+"/name", "duplicate_id",
-						"GPU %q stands twice: node names must differ", name)
+					return Invalid("/cluster/nodes/"+strconv.Itoa(i)+"/name", "duplicate_id",
+						"GPU %q is listed twice: node names must differ", name)
 				}
 				if len(c.gpuOf) >= hare.MaxGPUs {
-					return invalid("/cluster", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
+					return Invalid("/cluster", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
 				}
 				c.join(name, c.kind(g.Type))
 			}
@@ -280,12 +279,8 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 	return nil
 }
 
-func invalid(pointer, code, format string, a ...any) *hare.InvalidError {
-	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)}
-}
-
 func tooManyTypes(pointer string) *hare.InvalidError {
-	return invalid(pointer, "too_many_types", "a session names at most %d GPU types, of GPUs and profiles "+
+	return Invalid(pointer, "too_many_types", "a session names at most %d GPU types, of GPUs and profiles "+
 		"together: leave out those that it does not have", maxTypes)
 }
 
@@ -415,4 +410,19 @@ func (j *job) order() uint64 { return uint64(j.queue)<<56 | j.ticket }
 func (c *core) ticket() uint64 {
 	c.tickets++
 	return c.tickets
+}
+
+// CheckCluster checks the cluster that a session begins with; nil means an empty
+// cluster.
+// Errors are *hare.InvalidError.
+func CheckCluster(cl *hare.Cluster) error { return newCore(params{}).addCluster(cl) }
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
 }

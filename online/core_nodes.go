@@ -3,6 +3,7 @@ package online
 import (
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/placement"
@@ -371,22 +372,12 @@ func (c *core) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if err != nil {
 		return err
 	}
-	fresh := 0
-	for i := range gpus {
-		if _, known := c.typeOf[gpus[i].GPUType]; !known && (i == 0 || gpus[i-1].GPUType != gpus[i].GPUType) {
-			fresh++
-		}
+	if err := CheckNodeJoined(e, gpus, c.nodeInService(e.Node().Name),
+		c.described.CheckLabels(e.Node().Name, e.Node()), len(c.gpuOf)); err != nil {
+		return err
 	}
-	lacks := c.described.CheckLabels(e.Node().Name, e.Node())
-	switch {
-	case c.nodeInService(e.Node().Name):
-		return invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
-			hare.Clip(e.Node().Name))
-	case lacks != nil:
-		return lacks
-	case len(c.gpuOf)+len(gpus) > hare.MaxGPUs:
-		return invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
-	case len(c.types)+fresh > maxTypes:
+	known := func(gpuType string) bool { _, ok := c.typeOf[gpuType]; return ok }
+	if len(c.types)+NewTypes(gpus, known) > maxTypes {
 		return tooManyTypes("/gpus")
 	}
 	if err := c.described.Describe(e.Node(), func() bool { return false }); err != nil {
@@ -402,12 +393,9 @@ func (c *core) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 
 // nodeLeft takes all GPUs of a node out of service and forgets the node.
 func (c *core) nodeLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
-	name := ""
-	if e.Node() != nil {
-		name = e.Node().Name
-	}
-	if !c.nodeInService(name) {
-		return invalid("/node", "unknown_node", "no GPU of node %q is in service", hare.Clip(name))
+	name, err := LeavingNode(e, c.nodeInService)
+	if err != nil {
+		return err
 	}
 	for g := range c.gpus {
 		if x := &c.gpus[g]; x.name != "" && placement.NodeName(x.name) == name {
@@ -462,4 +450,193 @@ func (c *core) adoptOnNodes(ji int32, starts []hare.Decision) error {
 		gpus = gpus[j.taskGPUs:]
 	}
 	return nil
+}
+
+// A core with quotas goes by nodes, and package placement counts what the jobs of each quota
+// hold. A job that waits for a quota alone has no nodes kept for it, and no later job that the
+// quota counts passes it; jobs of other users do.
+
+// setQuota replaces a quota. It takes O(jobs + GPUs).
+func (c *core) setQuota(nowUs int64, e *hare.Event) *hare.InvalidError {
+	if err := CheckNewQuota(e, c.quotas); err != nil {
+		return err
+	}
+	c.advance(nowUs)
+	c.ungatherAll()
+	ready := make([]bool, len(c.jobs))
+	for i := range c.jobs {
+		if c.jobs[i].alive {
+			ready[i] = c.readyAt[i] >= 0
+			c.leave(int32(i))
+			c.leaveClass(int32(i))
+		}
+	}
+	c.quotas = WithQuota(c.quotas, e.Quota())
+	c.nodes, c.claim = nil, nodeClaim{job: none}
+	if c.placedJobs > 0 || len(c.quotas) > 0 {
+		c.goByNodes()
+	}
+	for i := range c.jobs {
+		if !c.jobs[i].alive {
+			continue
+		}
+		c.joinClass(int32(i))
+		if ready[i] {
+			c.enter(int32(i))
+		}
+	}
+	return nil
+}
+
+// ungatherAll gives all types free that are gathered for a job.
+func (c *core) ungatherAll() {
+	for i := range c.types {
+		if ji := c.types[i].owner; ji != none {
+			c.ungather(&c.jobs[ji])
+			c.enter(ji)
+		}
+	}
+}
+
+// lacking are the quotas that have no room for a start of a job which nodes have room for when
+// they are empty; nil where the quotas have room, or nodes never do.
+func (c *core) lacking(j *job) (lacking []int32) {
+	if len(c.quotas) == 0 || j.rules == nil {
+		return nil
+	}
+	s, n := j.shape, j.atOnce()
+	var kinds []int
+	for m := j.mask; m != 0; m &= m - 1 {
+		k := bits.TrailingZeros64(m)
+		kinds = append(kinds, k)
+		if c.nodes.Most(s, k) < n {
+			continue
+		}
+		if c.nodes.QuotaRoom(s, k) >= n {
+			return nil
+		}
+		lacking = append(lacking, c.nodes.Lacking(s, k, n)...)
+	}
+	if j.mix && c.nodes.MostTogether(s, kinds) >= n {
+		if c.nodes.QuotaRoomTogether(s, kinds) >= n {
+			return nil
+		}
+		for _, k := range kinds {
+			lacking = append(lacking, c.nodes.Lacking(s, k, n)...)
+		}
+	}
+	return lacking
+}
+
+// close lets nothing start that some quotas count.
+func (c *core) close(quotas []int32) {
+	for _, q := range quotas {
+		c.nodes.CloseQuota(q)
+	}
+}
+
+// dropHeldClaim gives the nodes free that are kept for a job which a quota holds back.
+func (c *core) dropHeldClaim() {
+	if ji := c.claim.job; ji != none && len(c.lacking(&c.jobs[ji])) > 0 {
+		c.claim = nodeClaim{job: none}
+	}
+}
+
+// keepQuotas keeps GPUs of the quotas of a job for which nodes are kept.
+func (c *core) keepQuotas(j *job) {
+	if j.rules == nil {
+		return
+	}
+	var kinds []int
+	for m := j.mask; m != 0; m &= m - 1 {
+		kinds = append(kinds, bits.TrailingZeros64(m))
+	}
+	c.nodes.KeepQuotas(j.shape, kinds, j.atOnce())
+}
+
+// checkProgress checks what a job that arrives says of its progress, and finds its GPUs.
+func (c *core) checkProgress(a *hare.Job) (gpus []int, err *hare.InvalidError) {
+	return placement.CheckRunning(a, func(name string) placement.Found {
+		g, ok := c.gpuOf[name]
+		if !ok {
+			return placement.Found{}
+		}
+		x := &c.gpus[g]
+		found := placement.Found{GPU: int(g), Type: c.types[x.kind].name, Here: true, Held: x.job != none}
+		if found.Held {
+			found.By = c.jobs[x.job].id
+		}
+		return found
+	}, func() *placement.Nodes {
+		if c.nodes != nil {
+			return c.nodes
+		}
+		nodes := placement.New()
+		nodes.SetTopology(c.described.Topology())
+		for g := range c.gpus {
+			if x := &c.gpus[g]; x.name != "" {
+				nodes.Join(g, int(x.kind), c.described.Of(x.name))
+			}
+		}
+		return nodes
+	})
+}
+
+// resume starts the round of a job that runs when it arrives, without a decision.
+func (c *core) resume(ji int32, gpus []int, elapsedUs int64) {
+	j := &c.jobs[ji]
+	for len(gpus) > 0 {
+		if j.active == 0 {
+			c.execute(ji)
+		}
+		task := j.take()
+		for i, g := range gpus[:j.taskGPUs] {
+			c.hold(ji, int32(g), task)
+			x := &c.gpus[g]
+			x.follows, x.ended, x.sinceUs = i > 0, i > 0, c.nowUs-elapsedUs
+		}
+		if c.nodes != nil {
+			c.nodes.Hold(gpus[0], c.shapeOf(j), 1)
+		}
+		gpus = gpus[j.taskGPUs:]
+	}
+}
+
+// A core keeps of the levels of a job (docs/reference/model.md) what its places depend on: within, and at which
+// finer levels a round is shorter. Which tasks are faster where is measured by their ends.
+
+// addLevels notes the levels at which places for a job are chosen, from fine to coarse, of which the
+// last is within.
+func (c *core) addLevels(rules *hare.Job, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	if rules.Within = names[len(names)-1]; rules.Within == hare.LevelAny {
+		rules.Within = ""
+	}
+	if len(names) == 1 {
+		return
+	}
+	p := hare.Profile{Type: "-", ComputeUs: 1}
+	for i, name := range names {
+		p.SyncAt = append(p.SyncAt, hare.LevelSync{Level: name, SyncUs: int64(i)})
+		p.SyncUs = int64(i)
+	}
+	slices.SortFunc(p.SyncAt, func(a, b hare.LevelSync) int { return strings.Compare(a.Level, b.Level) })
+	rules.On = []hare.Profile{p}
+}
+
+// levelsOf are the names that addLevels was given.
+func (c *core) levelsOf(rules *hare.Job) []string {
+	if rules == nil || !placement.UsesLevels(rules) {
+		return nil
+	}
+	return placement.LevelNames(c.described.Topology(), rules)
+}
+
+// syncWithin is the longest time of synchronisation of a job on a type.
+func (c *core) syncWithin(a *hare.Job, p *hare.Profile) int64 {
+	lv := hare.NewLevels(&hare.Cluster{Topology: c.described.Topology()})
+	within, _ := lv.Index(a.Within)
+	return lv.SyncUs(p, within)
 }

@@ -48,10 +48,10 @@ func (cfg HLASConfig) params() (params, error) {
 		n = 2
 	}
 	if n < 1 || n > maxQueues {
-		return p, invalid("/queues", "out_of_range", "%d must be between 1 and %d", n, maxQueues)
+		return p, Invalid("/queues", "out_of_range", "%d must be between 1 and %d", n, maxQueues)
 	}
 	if cfg.ThresholdsUs != nil && len(cfg.ThresholdsUs) != n-1 {
-		return p, invalid("/thresholds_s", "bad_value",
+		return p, Invalid("/thresholds_s", "bad_value",
 			"%d queues need %d thresholds, not %d: give one less than queues", n, n-1, len(cfg.ThresholdsUs))
 	}
 	next := firstThreshold
@@ -61,7 +61,7 @@ func (cfg HLASConfig) params() (params, error) {
 			t = cfg.ThresholdsUs[i]
 		}
 		if t <= 0 || t > hare.MaxExact || i > 0 && t <= p.thresholds[i-1] {
-			return p, invalid(fmt.Sprintf("/thresholds_s/%d", i), "out_of_range",
+			return p, Invalid(fmt.Sprintf("/thresholds_s/%d", i), "out_of_range",
 				"%s must be positive, at most %s and more than the one before", hare.FormatMicros(t),
 				hare.FormatMicros(hare.MaxExact))
 		}
@@ -73,7 +73,7 @@ func (cfg HLASConfig) params() (params, error) {
 		k = defaultKappa
 	}
 	if !(k >= 1e-6 && k <= 1e6) {
-		return p, invalid("/kappa", "out_of_range", "%g must be between 0.000001 and 1000000", k)
+		return p, Invalid("/kappa", "out_of_range", "%g must be between 0.000001 and 1000000", k)
 	}
 	p.kappa = int64(math.Round(k * million))
 	return p, nil
@@ -100,7 +100,7 @@ func ParseHLASConfig(raw []byte) (HLASConfig, error) {
 	for i, t := range form.ThresholdsS {
 		us, err := hare.ParseMicros(t.String())
 		if err != nil {
-			return HLASConfig{}, invalid(fmt.Sprintf("/thresholds_s/%d", i), "bad_value", "%v", err)
+			return HLASConfig{}, Invalid(fmt.Sprintf("/thresholds_s/%d", i), "bad_value", "%v", err)
 		}
 		cfg.ThresholdsUs = append(cfg.ThresholdsUs, us)
 	}
@@ -136,7 +136,7 @@ func DecodeParameters(raw []byte, into any) error {
 func parameterFault(raw []byte, into any, err error) *hare.InvalidError {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
-		return invalid("", "bad_parameters", "give a JSON object of parameters: %v", err)
+		return Invalid("", "bad_parameters", "give a JSON object of parameters: %v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		one, _ := json.Marshal(map[string]json.RawMessage{name: all[name]})
@@ -149,13 +149,13 @@ func parameterFault(raw []byte, into any, err error) *hare.InvalidError {
 		case bad == nil:
 			continue
 		case errors.As(bad, &kind):
-			return invalid(pointer, "bad_parameters", "%.60s must be %s", all[name], kindName(kind.Type))
+			return Invalid(pointer, "bad_parameters", "%.60s must be %s", all[name], kindName(kind.Type))
 		case strings.Contains(bad.Error(), "unknown field"):
-			return invalid(pointer, "bad_parameters", "the policy has no parameter %.60q", name)
+			return Invalid(pointer, "bad_parameters", "the policy has no parameter %.60q", name)
 		}
-		return invalid(pointer, "bad_parameters", "%.60s must be a number, or numbers", all[name]) // a json.Number
+		return Invalid(pointer, "bad_parameters", "%.60s must be a number, or numbers", all[name]) // a json.Number
 	}
-	return invalid("", "bad_parameters", "%v", err)
+	return Invalid("", "bad_parameters", "%v", err)
 }
 
 // kindName is what a parameter of a Go type must be.

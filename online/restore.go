@@ -14,9 +14,9 @@ import (
 // reader reads what a writer wrote. It remembers its first error, after which every
 // method returns the zero value.
 type reader struct {
-	b                     []byte
-	err                   error
-	nodes, quotas, levels bool // as in writer
+	b   []byte
+	err error
+	parts
 }
 
 var errSnapshot = errors.New("contradicts itself")

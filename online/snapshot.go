@@ -8,30 +8,27 @@ import (
 	"slices"
 )
 
-// snapshotForm begins every snapshot. Varints and strings with their lengths follow:
-// the settings, the time, the types, the GPUs by slot and the jobs by arrival. The
-// SHA-256 of all that stands before ends the snapshot. Heaps are not stored but
-// rebuilt.
-const snapshotForm = "hare-online/1\n"
+// snapshotForm begins every snapshot; its number is the version. Varints and strings with their lengths follow: the
+// settings, the time, the types, the GPUs by slot, the topology, the nodes with labels or limits, the quotas, the jobs
+// by arrival and the nodes that are kept for a job. The SHA-256 of all that stands before ends the snapshot. Heaps are
+// not stored but rebuilt.
+const snapshotForm = "hare-online/2\n"
 
-// nodesForm begins a snapshot of a session in which nodes have labels or limits, or jobs have
-// rules about nodes. It has the nodes behind the GPUs, the rules behind the profiles of each
-// job, and the nodes that are kept for a job at the end.
-const nodesForm = "hare-online-nodes/1\n"
+// parts says which parts a snapshot has besides settings, types, GPUs and jobs: nodes are the nodes, the rules and
+// the other GPUs of tasks, and the kept nodes; quotas are also the users of jobs; levels are the topology and the
+// levels of jobs.
+type parts struct{ nodes, quotas, levels bool }
 
-// quotasForm is nodesForm of a session with quotas, or with jobs of which the users are known. It
-// has the quotas behind the nodes, and the users behind the rules of each job.
-const quotasForm = "hare-online-quotas/1\n"
-
-// levelsForm is quotasForm of a session on a cluster with a topology, or with jobs that have levels. It
-// has the topology before the nodes, and the names of the levels behind the users of each job.
-const levelsForm = "hare-online-levels/1\n"
-
-type writer struct {
-	b []byte
-	// levels is by levelsForm, quotas by levelsForm or quotasForm, and nodes by all but snapshotForm.
-	nodes, quotas, levels bool
+// forms are the forms of snapshots that are read. Version 1 had a form for each part that a session made use of.
+var forms = map[string]parts{
+	snapshotForm:             {nodes: true, quotas: true, levels: true},
+	"hare-online/1\n":        {},
+	"hare-online-nodes/1\n":  {nodes: true},
+	"hare-online-quotas/1\n": {nodes: true, quotas: true},
+	"hare-online-levels/1\n": {nodes: true, quotas: true, levels: true},
 }
+
+type writer struct{ b []byte }
 
 func (wr *writer) int(v int64)   { wr.b = binary.AppendVarint(wr.b, v) }
 func (wr *writer) uint(v uint64) { wr.b = binary.AppendUvarint(wr.b, v) }
@@ -51,20 +48,7 @@ func (wr *writer) text(s string) {
 
 func (c *core) appendSnapshot(b []byte) []byte {
 	start := len(b)
-	nodes := c.described.All()
-	w := &writer{b: b, levels: c.usesLevels()}
-	w.quotas = w.levels || len(c.quotas) > 0 || c.knowsUsers()
-	w.nodes = w.quotas || len(nodes) > 0 || c.placedJobs > 0
-	switch {
-	case w.levels:
-		w.b = append(w.b, levelsForm...)
-	case w.quotas:
-		w.b = append(w.b, quotasForm...)
-	case w.nodes:
-		w.b = append(w.b, nodesForm...)
-	default:
-		w.b = append(w.b, snapshotForm...)
-	}
+	w := &writer{append(b, snapshotForm...)}
 	w.text(c.policy)
 	w.uint(uint64(len(c.thresholds)))
 	for _, t := range c.thresholds {
@@ -89,23 +73,15 @@ func (c *core) appendSnapshot(b []byte) []byte {
 			w.uint(uint64(g.kind))
 		}
 	}
-	if w.levels {
-		w.names(c.described.Topology())
-	}
-	if w.nodes {
-		w.describe(nodes)
-	}
-	if w.quotas {
-		w.writeQuotas(c.quotas)
-	}
+	w.names(c.described.Topology())
+	w.describe(c.described.All())
+	w.writeQuotas(c.quotas)
 	order := c.byArrival()
 	w.uint(uint64(len(order)))
 	for _, ji := range order {
 		c.writeJob(w, &c.jobs[ji])
 	}
-	if w.nodes {
-		c.writeClaim(w)
-	}
+	c.writeClaim(w)
 	sum := checksum(w.b[start:])
 	return append(w.b, sum[:]...)
 }
@@ -137,9 +113,7 @@ func (c *core) writeJob(w *writer, j *job) {
 			w.int(v)
 		}
 	}
-	if w.nodes {
-		w.rules(j, c.levelsOf(j.rules))
-	}
+	w.rules(j, c.levelsOf(j.rules))
 	w.uint(j.seq)
 	w.uint(j.ticket)
 	w.uint(j.owns)
@@ -158,9 +132,7 @@ func (c *core) writeJob(w *writer, j *job) {
 		gpu, others := s.names()
 		w.text(gpu)
 		w.uint(uint64(s.kind))
-		if w.nodes {
-			w.text(string(others))
-		}
+		w.text(string(others))
 	}
 	var held []int32
 	for g := j.head; g != none; g = c.gpus[g].next {
@@ -183,12 +155,11 @@ func (c *core) writeJob(w *writer, j *job) {
 func restore(policy string, snapshot []byte) (*core, error) {
 	n := len(snapshot) - sha256.Size
 	form := ""
-	for _, known := range []string{snapshotForm, nodesForm, quotasForm, levelsForm} {
-		if bytes.HasPrefix(snapshot, []byte(known)) {
-			form = known
-		}
+	if at := bytes.IndexByte(snapshot, '\n'); at >= 0 {
+		form = string(snapshot[:at+1])
 	}
-	if n < 0 || form == "" {
+	has, known := forms[form]
+	if n < 0 || !known {
 		return nil, snapshotError("is torn, or of another version")
 	}
 	if sum := checksum(snapshot[:n]); !bytes.Equal(sum[:], snapshot[n:]) {
@@ -197,8 +168,7 @@ func restore(policy string, snapshot []byte) (*core, error) {
 	if n < len(form) {
 		return nil, snapshotError("is torn, or of another version")
 	}
-	r := &reader{b: snapshot[len(form):n], nodes: form != snapshotForm, quotas: form == quotasForm || form == levelsForm,
-		levels: form == levelsForm}
+	r := &reader{b: snapshot[len(form):n], parts: has}
 	c, err := r.core(policy)
 	if err != nil {
 		return nil, err
@@ -207,7 +177,7 @@ func restore(policy string, snapshot []byte) (*core, error) {
 }
 
 func snapshotError(format string, a ...any) error {
-	return invalid("/snapshot", "bad_snapshot", "the snapshot "+format+": start from an older one and the log "+
+	return Invalid("/snapshot", "bad_snapshot", "the snapshot "+format+": start from an older one and the log "+
 		"behind it", a...)
 }
 

@@ -68,12 +68,8 @@ func (wr *writer) rules(j *job, levels []string) {
 			}
 		}
 	}
-	if wr.quotas {
-		wr.names(j.rules.Users)
-	}
-	if wr.levels {
-		wr.names(levels)
-	}
+	wr.names(j.rules.Users)
+	wr.names(levels)
 }
 
 // topology reads the topology of the cluster.
@@ -111,11 +107,6 @@ func (r *reader) names() (names []string) {
 		names = append(names, r.text())
 	}
 	return names
-}
-
-// knowsUsers reports whether the users of some job are known.
-func (c *core) knowsUsers() bool {
-	return slices.ContainsFunc(c.jobs, func(j job) bool { return j.alive && j.rules != nil && len(j.rules.Users) > 0 })
 }
 
 func (wr *writer) writeQuotas(quotas []hare.Quota) {

@@ -208,7 +208,8 @@ type asrptLine struct {
 }
 
 // asrptLines are the lines of each group, and the bounds.
-func asrptLines(me *Measured) (groups []string, lines map[string][]asrptLine, bounds map[string]*sim.Stat, err error) {
+func asrptLines(me *Measured) (groups []string, lines map[string][]asrptLine, bounds map[string]*sim.Stat,
+	err error) {
 	type key struct {
 		group, row string
 		seed       uint64
@@ -283,8 +284,9 @@ func asrptPicture(me *Measured) (picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plot.Dots{Mark: 1, Series: groups, Legend: "weighted JCT over the certified bound (the line at 1), mean over " +
-		"seeds with its 95 % confidence interval"}
+	p := &plot.Dots{Mark: 1, Series: groups,
+		Legend: "weighted JCT over the certified bound (the line at 1), mean over " +
+			"seeds with its 95 % confidence interval"}
 	for _, v := range asrptVariants() {
 		r := plot.DotRow{Name: v.name()}
 		for _, g := range groups {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 )
 
 // stepper is the part of a policy that the simulator calls.
@@ -51,7 +52,7 @@ func (to *told) WakeUs() int64 {
 // toldPlanned is a told for the policy that follows plans, so that the simulator makes the
 // plans with the latency that it is given.
 type toldPlanned struct {
-	*policies.Rolling
+	*rolling.Policy
 	told *told
 }
 
@@ -77,7 +78,7 @@ func newPolicy(ctx context.Context, c *Case, info policies.Info, cfg policies.Co
 			to.on[inst.Jobs[i].ID] = inst.Jobs[i].On
 		}
 	}
-	if r, ok := p.(*policies.Rolling); ok {
+	if r, ok := p.(*rolling.Policy); ok {
 		return &toldPlanned{r, to}, nil
 	}
 	return to, nil

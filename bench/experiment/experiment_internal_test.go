@@ -5,6 +5,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
 )
@@ -96,7 +97,7 @@ func TestMisprofiledPlans(t *testing.T) {
 		t.Fatal("there is no policy rolling")
 	}
 	c := &Case{Inst: inst, Estimated: estimated(inst, 0.2, 1)}
-	p, err := newPolicy(t.Context(), c, info, policies.Config{Rolling: policies.RollingConfig{Aside: true}})
+	p, err := newPolicy(t.Context(), c, info, policies.Config{Rolling: rolling.Config{Aside: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,8 @@ func TestWeightedJCT(t *testing.T) {
 	}
 	cases := tiny(t)
 	checked := 0
-	cfg := experiment.Config{Policies: names, Instances: cases, Check: func(inst *hare.Instance, res *hare.Result) error {
+	cfg := experiment.Config{Policies: names, Instances: cases, Check: func(inst *hare.Instance,
+		res *hare.Result) error {
 		checked++
 		return check(inst, res)
 	}}

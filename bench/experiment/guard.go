@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 )
 
 // guards are streams that starve some jobs, and the instances of streams.
@@ -21,10 +23,10 @@ var guards = Info{
 	schemes: []Scheme{
 		limitOf("rolling", -1),
 		{Policy: "rolling", Name: "rolling, no guard",
-			Config: policies.Config{Rolling: policies.RollingConfig{Guard: noGuard}}},
+			Config: policies.Config{Rolling: rolling.Config{Guard: noGuard}}},
 		limitOf("hgittins", -1),
 		{Policy: "hgittins", Name: "hgittins, no guard",
-			Config: policies.Config{HGittins: policies.HGittinsConfig{Guard: noGuard}}},
+			Config: policies.Config{HGittins: rolling.HGittinsConfig{Guard: noGuard}}},
 		{Policy: "fifo"},
 	},
 	measures: []measure{meanJCT, weighted, p99Slowdown, worstSlowdown},
@@ -34,7 +36,7 @@ var guards = Info{
 	},
 }
 
-var noGuard = policies.GuardConfig{Off: true}
+var noGuard = list.GuardConfig{Off: true}
 
 // kappas are the instances of guards, with hgittins for several κ.
 var kappas = Info{
@@ -44,7 +46,7 @@ var kappas = Info{
 		"which it has had r.",
 	Published: "None: the guard is Hare's own.",
 	schemes: []Scheme{
-		{Policy: "hgittins", Name: "no guard", Config: policies.Config{HGittins: policies.HGittinsConfig{Guard: noGuard}}},
+		{Policy: "hgittins", Name: "no guard", Config: policies.Config{HGittins: rolling.HGittinsConfig{Guard: noGuard}}},
 		kappaOf(32), kappaOf(16), kappaOf(8), kappaOf(4), kappaOf(2), kappaOf(1),
 		{Policy: "fifo"},
 	},
@@ -54,7 +56,7 @@ var kappas = Info{
 
 func kappaOf(k float64) Scheme {
 	return Scheme{Policy: "hgittins", Name: fmt.Sprintf("κ = %g", k),
-		Config: policies.Config{HGittins: policies.HGittinsConfig{Guard: policies.GuardConfig{Kappa: k, FIFOSlowdown: -1}}}}
+		Config: policies.Config{HGittins: rolling.HGittinsConfig{Guard: list.GuardConfig{Kappa: k, FIFOSlowdown: -1}}}}
 }
 
 // slowdowns are the instances of streams, the generator's jobs as rigid and as relaxed jobs, and
@@ -99,12 +101,12 @@ var slowdowns = Info{
 
 // limitOf is a policy with a limit of slowdowns, or without one where f is below zero.
 func limitOf(policy string, f float64) Scheme {
-	name, limit := policy, policies.GuardConfig{FIFOSlowdown: f}
+	name, limit := policy, list.GuardConfig{FIFOSlowdown: f}
 	if f > 0 {
 		name = fmt.Sprintf("%s, limit %g", policy, f)
 	}
 	return Scheme{Policy: policy, Name: name, Config: policies.Config{
-		Rolling: policies.RollingConfig{Guard: limit}, HGittins: policies.HGittinsConfig{Guard: limit}}}
+		Rolling: rolling.Config{Guard: limit}, HGittins: rolling.HGittinsConfig{Guard: limit}}}
 }
 
 // starving makes the streams that starve jobs.

@@ -43,7 +43,8 @@ func (m Measurement) Run(ctx context.Context, cfg Config) (*Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Measured{Measurement: m, runs: runs, figures: make([][]figure, len(runs)), reasons: make([]string, len(runs))}
+	out := &Measured{Measurement: m, runs: runs, figures: make([][]figure, len(runs)), reasons: make([]string,
+		len(runs))}
 	kept, err := openUnfinished(&cfg, m.Name, runs)
 	if err != nil {
 		return nil, fmt.Errorf("experiment %s: %w", m.Name, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -40,13 +41,13 @@ var hgittinsRules = Info{
 	schemes: []Scheme{
 		{Policy: "hgittins"},
 		{Policy: "hgittins", Name: "by arrival",
-			Config: policies.Config{HGittins: policies.HGittinsConfig{ByArrival: true}}},
+			Config: policies.Config{HGittins: rolling.HGittinsConfig{ByArrival: true}}},
 		{Policy: "hgittins", Name: "on types of any speed",
-			Config: policies.Config{HGittins: policies.HGittinsConfig{SlowestFactor: -1}}},
+			Config: policies.Config{HGittins: rolling.HGittinsConfig{SlowestFactor: -1}}},
 		{Policy: "hgittins", Name: "nobody passes",
-			Config: policies.Config{HGittins: policies.HGittinsConfig{Strict: true}}},
+			Config: policies.Config{HGittins: rolling.HGittinsConfig{Strict: true}}},
 		{Policy: "hgittins", Name: "on any GPU of a type",
-			Config: policies.Config{HGittins: policies.HGittinsConfig{NotSticky: true}}},
+			Config: policies.Config{HGittins: rolling.HGittinsConfig{NotSticky: true}}},
 		{Policy: "hlas"},
 	},
 	measures: []measure{weighted, meanJCT, p99Slowdown},
@@ -101,7 +102,7 @@ func planEveryOf(s int64) Scheme {
 		us = -1
 	}
 	return Scheme{Policy: "rolling", Name: fmt.Sprintf("a plan each %d s", s),
-		Config: policies.Config{Rolling: policies.RollingConfig{PlanEveryUs: us}}}
+		Config: policies.Config{Rolling: rolling.Config{PlanEveryUs: us}}}
 }
 
 // stream is a family of instances.

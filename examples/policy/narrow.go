@@ -5,6 +5,7 @@ package narrow
 import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/policies"
 )
 
@@ -13,19 +14,19 @@ import (
 var Policy = policies.Info{
 	Name: "narrow_first", Text: "fewest GPUs first, round by round",
 	Maker: policies.FromRule(
-		func(policies.Config) (policies.Rule, error) { return rule(), nil },
-		func(parameters []byte) (policies.Rule, error) {
+		func(policies.Config) (list.Rule, error) { return rule(), nil },
+		func(parameters []byte) (list.Rule, error) {
 			return rule(), online.DecodeParameters(parameters, &struct{}{}) // takes none
 		}),
 }
 
 // rule is what makes a list scheduler this policy: a job keeps its GPUs for a round,
 // and the narrowest job is next.
-func rule() policies.Rule {
-	return policies.Rule{
+func rule() list.Rule {
+	return list.Rule{
 		Name: "narrow_first",
 		Hold: hare.Gang,
-		Priority: func(_ *policies.ListScheduler, j *policies.JobState) float64 {
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 {
 			return float64(j.Spec().Tasks)
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
 )
@@ -186,11 +187,11 @@ func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig,
 	}
 	// A plan that has not seen the last changes sends new jobs, which cannot move later, to slow types that
 	// happen to be free. From twice the latency on hgittins decides, which is better at that.
-	rolling := policies.RollingConfig{Aside: true, PlanEveryUs: every, MaxAgeUs: max(60e6, 2*cfg.LatencyUs)}
+	plan := rolling.Config{Aside: true, PlanEveryUs: every, MaxAgeUs: max(60e6, 2*cfg.LatencyUs)}
 	if cfg.LatencyUs < 0 {
-		rolling = policies.RollingConfig{}
+		plan = rolling.Config{}
 	}
-	p, err := info.New(ctx, t.inst, policies.Config{Rolling: rolling})
+	p, err := info.New(ctx, t.inst, policies.Config{Rolling: plan})
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ const (
 // maxOutcomes is how many of the last jobs that ended a Predictor remembers one by one.
 const maxOutcomes = 2048
 
-// Subject is what a Predictor is told of a job. It is made once and not changed.
+// Subject is what a Predictor knows of a job. It is made once and not changed.
 type Subject struct {
 	estimateUs int64
 	keys       []classKey

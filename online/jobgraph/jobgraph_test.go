@@ -142,7 +142,8 @@ func random(rng *rand.Rand) *jobgraph.Document {
 		left -= int(st.Replicas * st.Tensor)
 		c.Stages = append(c.Stages, st)
 		d.Models[0].Layers = append(d.Models[0].Layers, jobgraph.Layer{Parameters: 1 + rng.Int64N(20_000),
-			ActivationBytes: 1 + rng.Int64N(2_000), TensorBytes: 1 + rng.Int64N(4_000), On: on(rng.Int64N(20), rng.Int64N(40))})
+			ActivationBytes: 1 + rng.Int64N(2_000), TensorBytes: 1 + rng.Int64N(4_000), On: on(rng.Int64N(20),
+				rng.Int64N(40))})
 	}
 	d.Configurations = []jobgraph.Configuration{c}
 	return d

@@ -371,7 +371,8 @@ func TestBoundsOfWorkersAndClassesThatCannotRun(t *testing.T) {
 			t.Errorf("%s: %v", drawing, got.Counts)
 		}
 	}
-	if got, err := market.Sample(context.Background(), &market.Problem{}, market.Config{}); err != nil || got.Score != 0 {
+	if got, err := market.Sample(context.Background(), &market.Problem{}, market.Config{}); err != nil ||
+		got.Score != 0 {
 		t.Errorf("no jobs: %v, %v", got, err)
 	}
 }
@@ -388,7 +389,8 @@ func TestRefusals(t *testing.T) {
 		{good, 3, 2, market.Config{}, "/jobs: need 3 workers together, and there are 2"},
 		{market.Job{Weight: 1, Iterations: 1, Samples: 1, Rate: []float64{0}}, 1, 2, market.Config{},
 			"/jobs/0: needs 1 workers"},
-		{market.Job{Weight: 1, Iterations: 1, Samples: 1}, 1, 2, market.Config{}, "/jobs/0/rate: has 0 rates for 1 classes"},
+		{market.Job{Weight: 1, Iterations: 1, Samples: 1}, 1, 2, market.Config{},
+			"/jobs/0/rate: has 0 rates for 1 classes"},
 		{market.Job{Weight: 1, Iterations: math.NaN(), Samples: 1, Rate: []float64{1}}, 1, 2, market.Config{},
 			"/jobs/0: weight"},
 		{market.Job{Weight: 1, Iterations: 1, Samples: 1, Rate: []float64{1}, Least: 3, Most: 2}, 1, 9, market.Config{},

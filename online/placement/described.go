@@ -59,7 +59,8 @@ func (de *Described) Set(n *hare.Node) {
 	if de.of == nil {
 		de.of = map[string]*hare.Node{}
 	}
-	de.of[n.Name] = &hare.Node{Name: n.Name, CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB, Labels: slices.Clone(n.Labels)}
+	de.of[n.Name] = &hare.Node{Name: n.Name, CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB,
+		Labels: slices.Clone(n.Labels)}
 }
 
 // Describe keeps what an event says of a node, where it says something. A node of which

@@ -32,7 +32,8 @@ type chance struct {
 // within a level, in one domain. use describes the
 // GPUs in service, of which the free ones are free at 0. ok is false where there is never room.
 // Earliest takes O(GPUs log GPUs).
-func (ns *Nodes) Earliest(s Shape, types []int, tasks int64, use func(gpu int) Use) (atUs int64, gpus []int, ok bool) {
+func (ns *Nodes) Earliest(s Shape, types []int, tasks int64, use func(gpu int) Use) (atUs int64, gpus []int,
+	ok bool) {
 	sh := &ns.shapes[s]
 	type release struct {
 		Use

@@ -51,7 +51,8 @@ func randomClusterOf(r *rand.Rand, topology []string) *cluster {
 }
 
 func randomJob(r *rand.Rand) *hare.Job {
-	j := &hare.Job{ID: "j", Sync: hare.Gang, GPUsPerTask: []int64{0, 2, 3}[r.IntN(3)], CPUMilliPerTask: 500 * r.Int64N(4),
+	j := &hare.Job{ID: "j", Sync: hare.Gang, GPUsPerTask: []int64{0, 2, 3}[r.IntN(3)],
+		CPUMilliPerTask:  500 * r.Int64N(4),
 		MemoryMiBPerTask: r.Int64N(3), DistinctNodes: r.IntN(3) == 0}
 	switch r.IntN(4) {
 	case 0:

@@ -35,7 +35,7 @@ func CheckRunning(a *hare.Job, find func(name string) Found, nodes func() *Nodes
 		case x.Held:
 			return refuse(at, "not_allowed", "job %q holds GPU %q", x.By, hare.Clip(name))
 		case slices.Contains(gpus, x.GPU):
-			return refuse(at, "duplicate_id", "GPU %q stands twice", hare.Clip(name))
+			return refuse(at, "duplicate_id", "GPU %q is listed twice", hare.Clip(name))
 		case !slices.ContainsFunc(a.On, func(p hare.Profile) bool { return p.Type == x.Type }):
 			return refuse(at, "not_allowed", "the job has no profile for GPU %q", hare.Clip(name))
 		case i > 0 && x.Type != kind && !a.Mix:

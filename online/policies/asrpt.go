@@ -7,19 +7,21 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/saturating"
 	"github.com/hare-sched/hare/online/estimate"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // asrpt is the state beyond that of list scheduling. All of it but starting follows from the events, the
 // starts and the times of schedules, so that recorded starts leave the same state.
 type asrpt struct {
 	cfg      ASRPTConfig
-	machine  singleMachine // it stands at the time of the last schedule
-	places   int64         // places in the queue that were given
-	queue    []*JobState   // the jobs that are completed virtually and wait, by place
-	noted    []*JobState   // jobs that may have begun to wait
-	delayed  []*JobState   // the jobs of the queue with a farUs, by it
-	starting bool          // whether the queue is gone through
+	machine  singleMachine    // it stands at the time of the last schedule
+	places   int64            // places in the queue that were given
+	queue    []*list.JobState // the jobs that are completed virtually and wait, by place
+	noted    []*list.JobState // jobs that may have begun to wait
+	delayed  []*list.JobState // the jobs of the queue with a farUs, by it
+	starting bool             // whether the queue is gone through
 	placing  placing
 	forest   estimate.SizeForest // where sizes are predicted by it, or by the median
 }
@@ -37,7 +39,7 @@ type srptJob struct {
 
 // touched notes a job that came, or whose round has begun or ended, and asks for a schedule where the
 // virtual machine has completed a job or a delay has ended.
-func (a *asrpt) touched(l *ListScheduler, j *JobState) {
+func (a *asrpt) touched(l *list.Scheduler, j *list.JobState) {
 	if srptOf(j) == nil {
 		j.Own = &srptJob{farUs: -1}
 	}
@@ -46,21 +48,21 @@ func (a *asrpt) touched(l *ListScheduler, j *JobState) {
 		x.noted = true
 		a.noted = append(a.noted, j)
 	}
-	if x.known && x.place == 0 && j.startedUs >= 0 { // the job starts before its virtual completion
+	if x.known && x.place == 0 && j.StartedUs() >= 0 { // the job starts before its virtual completion
 		a.machine.remove(&x.virtual)
 		a.complete(j, a.machine.nowUs)
 	}
-	if x.queued && j.ready() == 0 && !a.starting {
+	if x.queued && j.Ready() == 0 && !a.starting {
 		a.dequeue(j)
 	}
-	if l.nowUs > a.machine.nowUs && (l.nowUs >= a.machine.nextUs() || l.nowUs >= a.delayedUntil()) {
-		l.changed = true
+	if l.NowUs() > a.machine.nowUs && (l.NowUs() >= a.machine.nextUs() || l.NowUs() >= a.delayedUntil()) {
+		l.Reschedule()
 	}
 }
 
 // wake is when the virtual machine completes the next job, or the next delay ends, where some GPU is free.
-func (a *asrpt) wake(l *ListScheduler) int64 {
-	if !l.anyFree() {
+func (a *asrpt) wake(l *list.Scheduler) int64 {
+	if !l.AnyFree() {
 		return math.MaxInt64
 	}
 	return min(a.machine.nextUs(), a.delayedUntil())
@@ -77,54 +79,56 @@ func (a *asrpt) delayedUntil() int64 {
 }
 
 // srptOf is what asrpt keeps of a job; nil before it has seen the job.
-func srptOf(j *JobState) *srptJob {
+func srptOf(j *list.JobState) *srptJob {
 	x, _ := j.Own.(*srptJob)
 	return x
 }
 
 // untilUs is when the delay of a job ends that has begun to wait for GPUs nearer together.
-func (a *asrpt) untilUs(j *JobState) int64 { return add(srptOf(j).farUs, a.cfg.DelayUs) }
+func (a *asrpt) untilUs(j *list.JobState) int64 {
+	return saturating.Add(srptOf(j).farUs, a.cfg.DelayUs)
+}
 
 // after notes the jobs in the queue that could start now, and wait for GPUs nearer together. It goes through the
 // queue as startQueue does, with the same reservations, so that no delay begins while a reservation or a quota keeps
 // a job from starting.
-func (a *asrpt) after(l *ListScheduler) {
-	if a.cfg.DelayUs < 0 || len(a.queue) == 0 || !l.anyFree() {
+func (a *asrpt) after(l *list.Scheduler) {
+	if a.cfg.DelayUs < 0 || len(a.queue) == 0 || !l.AnyFree() {
 		return
 	}
-	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil // there are none where starts are adopted
-	defer l.openQuotas()
+	l.ForgetReservations() // there are none where starts are adopted
+	defer l.OpenQuotas()
 	for _, j := range a.queue {
 		switch {
-		case !l.fitsWhenEmpty(j):
+		case !l.FitsWhenEmpty(j):
 		case a.waits(l, j):
 			if srptOf(j).farUs < 0 {
-				srptOf(j).farUs = l.nowUs
+				srptOf(j).farUs = l.NowUs()
 				a.delayed = append(a.delayed, j)
 			}
-		case a.cfg.Pass || l.nodes != nil && l.heldByQuota(j):
+		case a.cfg.Pass || l.Nodes() != nil && l.HeldByQuota(j):
 		case !a.cfg.Backfill:
 			return // it does not fit and blocks the others
-		case l.reserved.forJob == nil:
-			l.reserve(j)
+		case !l.Reserved():
+			l.Reserve(j)
 		}
 	}
 }
 
 // prepare lets the virtual machine go on, and looks at the jobs that may have begun to wait.
-func (a *asrpt) prepare(l *ListScheduler) {
-	a.machine.advance(l.nowUs, func(m *machineJob, atUs int64) { a.complete(m.job, atUs) })
+func (a *asrpt) prepare(l *list.Scheduler) {
+	a.machine.advance(l.NowUs(), func(m *machineJob, atUs int64) { a.complete(m.job, atUs) })
 	a.machine.speed = int64(l.GPUs())
 	for _, j := range a.noted {
 		x := srptOf(j)
-		if x.noted = false; l.jobOf[j.spec.ID] != j {
+		if x.noted = false; l.Job(j.Spec().ID) != j {
 			continue
 		}
 		if !x.known {
 			x.known = true
-			x.virtual = machineJob{job: j, serial: j.serial, left: a.size(l, j)}
+			x.virtual = machineJob{job: j, serial: j.Number(), left: a.size(l, j)}
 			a.machine.add(&x.virtual)
-			if j.startedUs >= 0 { // the job ran when it came
+			if j.StartedUs() >= 0 { // the job ran when it came
 				a.machine.remove(&x.virtual)
 				a.complete(j, a.machine.nowUs)
 			}
@@ -138,16 +142,16 @@ func (a *asrpt) prepare(l *ListScheduler) {
 }
 
 // size is the work of a job that arrives on the virtual machine.
-func (a *asrpt) size(l *ListScheduler, j *JobState) int64 {
-	us := times(a.rounds(l, j), a.leastUs(l, j))
-	if h := j.spec.Hints; a.cfg.Trust && l.belief != nil && h != nil && h.EstimateUs > 0 {
+func (a *asrpt) size(l *list.Scheduler, j *list.JobState) int64 {
+	us := saturating.Mul(a.rounds(l, j), a.leastUs(l, j))
+	if h := j.Spec().Hints; a.cfg.Trust && l.LearnsSizes() && h != nil && h.EstimateUs > 0 {
 		us = h.EstimateUs
 	}
-	return max(1, times(us, j.width()))
+	return max(1, saturating.Mul(us, j.Width()))
 }
 
 // rounds is how many rounds a job that arrives is believed to have left, at least 1.
-func (a *asrpt) rounds(l *ListScheduler, j *JobState) int64 {
+func (a *asrpt) rounds(l *list.Scheduler, j *list.JobState) int64 {
 	all := int64(0)
 	switch a.cfg.Predict {
 	case SizesForest:
@@ -158,14 +162,14 @@ func (a *asrpt) rounds(l *ListScheduler, j *JobState) int64 {
 		return j.RoundsLeft()
 	}
 	if all == 0 {
-		return firstRounds // nothing has ended
+		return list.FirstRounds // nothing has ended
 	}
-	return max(1, all-j.round)
+	return max(1, all-j.Round())
 }
 
 // labelsOf is the class of a job for a forest.
-func labelsOf(j *JobState) (all []estimate.Label) {
-	if h := j.spec.Hints; h != nil {
+func labelsOf(j *list.JobState) (all []estimate.Label) {
+	if h := j.Spec().Hints; h != nil {
 		for _, l := range h.Class {
 			all = append(all, estimate.Label(l))
 		}
@@ -175,24 +179,24 @@ func labelsOf(j *JobState) (all []estimate.Label) {
 
 // numbersOf are the numbers of a job for a forest: its GPUs, and the logarithms of a round on its fastest type
 // and of its estimate.
-func numbersOf(j *JobState) []int64 {
+func numbersOf(j *list.JobState) []int64 {
 	estimateUs := int64(0)
-	if h := j.spec.Hints; h != nil {
+	if h := j.Spec().Hints; h != nil {
 		estimateUs = h.EstimateUs
 	}
-	return []int64{j.width(), estimate.Log2(max(1, j.fastestUs())), estimate.Log2(max(1, estimateUs))}
+	return []int64{j.Width(), estimate.Log2(max(1, j.FastestUs())), estimate.Log2(max(1, estimateUs))}
 }
 
 // complete gives a job that has left the virtual machine at a time the next place in the queue.
-func (a *asrpt) complete(j *JobState, atUs int64) {
+func (a *asrpt) complete(j *list.JobState, atUs int64) {
 	a.places++
 	srptOf(j).place, srptOf(j).completedUs = a.places, atUs
 	a.enqueue(j)
 }
 
 // enqueue puts a completed job that waits in the queue.
-func (a *asrpt) enqueue(j *JobState) {
-	if srptOf(j).queued || j.ready() == 0 {
+func (a *asrpt) enqueue(j *list.JobState) {
+	if srptOf(j).queued || j.Ready() == 0 {
 		return
 	}
 	srptOf(j).queued = true
@@ -201,27 +205,27 @@ func (a *asrpt) enqueue(j *JobState) {
 }
 
 // dequeue takes a job out of the queue.
-func (a *asrpt) dequeue(j *JobState) {
+func (a *asrpt) dequeue(j *list.JobState) {
 	at, _ := slices.BinarySearchFunc(a.queue, srptOf(j).place, byPlace)
 	a.queue = slices.Delete(a.queue, at, at+1)
 	a.unqueued(j)
 }
 
 // unqueued forgets what is kept of a job while it is in the queue.
-func (a *asrpt) unqueued(j *JobState) {
+func (a *asrpt) unqueued(j *list.JobState) {
 	srptOf(j).queued = false
 	if srptOf(j).farUs >= 0 {
 		srptOf(j).farUs = -1
-		a.delayed = slices.DeleteFunc(a.delayed, func(o *JobState) bool { return o == j })
+		a.delayed = slices.DeleteFunc(a.delayed, func(o *list.JobState) bool { return o == j })
 	}
 }
 
-func byPlace(j *JobState, place int64) int { return cmp.Compare(srptOf(j).place, place) }
+func byPlace(j *list.JobState, place int64) int { return cmp.Compare(srptOf(j).place, place) }
 
 // left forgets a job that ended or was cancelled.
-func (a *asrpt) left(_ *ListScheduler, j *JobState, ended bool) {
-	if a.cfg.Predict != SizesTold && ended && j.round > 0 {
-		a.forest.Ended(labelsOf(j), numbersOf(j), j.round)
+func (a *asrpt) left(_ *list.Scheduler, j *list.JobState, ended bool) {
+	if a.cfg.Predict != SizesTold && ended && j.Round() > 0 {
+		a.forest.Ended(labelsOf(j), numbersOf(j), j.Round())
 	}
 	if x := srptOf(j); x.known && x.place == 0 {
 		a.machine.remove(&x.virtual)
@@ -233,19 +237,19 @@ func (a *asrpt) left(_ *ListScheduler, j *JobState, ended bool) {
 }
 
 // assign starts what may start.
-func (a *asrpt) assign(l *ListScheduler) {
+func (a *asrpt) assign(l *list.Scheduler) {
 	if a.startQueue(l) {
 		return
 	}
-	for l.anyFree() && (a.cfg.Eager || a.idle(l)) {
+	for l.AnyFree() && (a.cfg.Eager || a.idle(l)) {
 		j := a.next(l)
 		if j == nil || !a.starts(l, j) {
 			return
 		}
-		before := j.ready()
-		for j.ready() > 0 && l.tryStart(j) {
+		before := j.Ready()
+		for j.Ready() > 0 && l.TryStart(j) {
 		}
-		if j.ready() == before { // what is free is reserved
+		if j.Ready() == before { // what is free is reserved
 			return
 		}
 	}
@@ -253,7 +257,7 @@ func (a *asrpt) assign(l *ListScheduler) {
 
 // next is the first job on the virtual machine that could start on an empty cluster, and that no quota
 // holds back; nil where there is none.
-func (a *asrpt) next(l *ListScheduler) *JobState {
+func (a *asrpt) next(l *list.Scheduler) *list.JobState {
 	var first *machineJob
 	for i, m := range a.machine.jobs {
 		if i > 0 && first == a.machine.jobs[0] {
@@ -262,7 +266,7 @@ func (a *asrpt) next(l *ListScheduler) *JobState {
 		if first != nil && (m.left > first.left || m.left == first.left && m.serial > first.serial) {
 			continue
 		}
-		if l.fitsWhenEmpty(m.job) && (l.nodes == nil || a.starts(l, m.job) || !l.heldByQuota(m.job)) {
+		if l.FitsWhenEmpty(m.job) && (l.Nodes() == nil || a.starts(l, m.job) || !l.HeldByQuota(m.job)) {
 			first = m
 		}
 	}
@@ -273,9 +277,9 @@ func (a *asrpt) next(l *ListScheduler) *JobState {
 }
 
 // idle reports whether no job holds a GPU.
-func (a *asrpt) idle(l *ListScheduler) bool {
-	for t := range l.free {
-		if len(l.free[t]) < l.inService[t] {
+func (a *asrpt) idle(l *list.Scheduler) bool {
+	for t := range l.Free() {
+		if len(l.Free()[t]) < l.InService()[t] {
 			return false
 		}
 	}
@@ -283,50 +287,50 @@ func (a *asrpt) idle(l *ListScheduler) bool {
 }
 
 // starts reports whether a job can start now.
-func (a *asrpt) starts(l *ListScheduler, j *JobState) bool {
+func (a *asrpt) starts(l *list.Scheduler, j *list.JobState) bool {
 	if a.waits(l, j) {
 		return false
 	}
-	n := j.spec.Tasks
-	hold, mix := l.holding(j)
+	n := j.Spec().Tasks
+	hold, mix := l.Holding(j)
 	if hold == hare.Relaxed {
 		n = 1
 	}
 	room := int64(0)
-	for _, m := range j.modes {
-		if l.canUse(j, m, n) {
+	for _, m := range j.Modes() {
+		if l.CanUse(j, m, n) {
 			return true
 		}
-		room += int64(len(l.free[m.gpuType]))
+		room += int64(len(l.Free()[m.Type]))
 	}
-	return mix && room >= times(n, j.spec.TaskGPUs())
+	return mix && room >= saturating.Mul(n, j.Spec().TaskGPUs())
 }
 
 // startQueue starts completed jobs in the order of the queue. It returns whether one that does not fit
 // blocks the others.
-func (a *asrpt) startQueue(l *ListScheduler) (blocked bool) {
+func (a *asrpt) startQueue(l *list.Scheduler) (blocked bool) {
 	a.starting = true
-	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
+	l.ForgetReservations()
 	kept := a.queue[:0]
 	for i, j := range a.queue {
-		if blocked || !l.anyFree() {
+		if blocked || !l.AnyFree() {
 			kept = append(kept, a.queue[i:]...)
 			break
 		}
-		if !l.fitsWhenEmpty(j) || a.waits(l, j) {
+		if !l.FitsWhenEmpty(j) || a.waits(l, j) {
 			kept = append(kept, j)
 			continue
 		}
-		for j.ready() > 0 && l.tryStart(j) {
+		for j.Ready() > 0 && l.TryStart(j) {
 		}
-		if j.ready() > 0 {
+		if j.Ready() > 0 {
 			kept = append(kept, j)
 			switch {
-			case a.cfg.Pass || l.nodes != nil && l.heldByQuota(j):
+			case a.cfg.Pass || l.Nodes() != nil && l.HeldByQuota(j):
 			case !a.cfg.Backfill:
 				blocked = true
-			case l.reserved.forJob == nil:
-				l.reserve(j)
+			case !l.Reserved():
+				l.Reserve(j)
 			}
 			continue
 		}
@@ -357,9 +361,9 @@ type srptJobSnapshot struct {
 	FarUs *int64 `json:"far_us,omitempty"`
 }
 
-func (a *asrpt) encode(l *ListScheduler) any {
+func (a *asrpt) encode(l *list.Scheduler) any {
 	out := asrptSnapshot{NowUs: a.machine.nowUs, Places: a.places, Hardware: a.placing.hardware}
-	for _, j := range l.jobs {
+	for _, j := range l.Active() {
 		s := srptJobSnapshot{Place: srptOf(j).place, CompletedUs: srptOf(j).completedUs}
 		if srptOf(j).known && s.Place == 0 {
 			s.Left = srptOf(j).virtual.left
@@ -375,16 +379,16 @@ func (a *asrpt) encode(l *ListScheduler) any {
 	return out
 }
 
-func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
+func (a *asrpt) decode(l *list.Scheduler, state json.RawMessage) bool {
 	var in asrptSnapshot
-	if decodeState(state, &in) != nil || len(in.Jobs) != len(l.jobs) || in.NowUs < 0 || in.NowUs > l.nowUs ||
+	if list.DecodeState(state, &in) != nil || len(in.Jobs) != len(l.Active()) || in.NowUs < 0 || in.NowUs > l.NowUs() ||
 		in.Places < 0 {
 		return false
 	}
 	*a = asrpt{cfg: a.cfg, placing: a.placing, places: in.Places,
 		machine: singleMachine{nowUs: in.NowUs, speed: int64(l.GPUs())}}
 	if h := in.Hardware; (a.cfg.Named != nil) != (h != nil) ||
-		h != nil && (!slices.Equal(h.Topology, l.described.Topology()) || a.equip(h) != nil) {
+		h != nil && (!slices.Equal(h.Topology, l.Topology()) || a.equip(h) != nil) {
 		return false
 	}
 	if (a.cfg.Predict != SizesTold) != (in.Forest != nil) || in.Forest != nil && !a.forest.Restore(in.Forest) {
@@ -393,14 +397,14 @@ func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
 	completedUs := map[int64]int64{}
 	var places []int64
 	for i, s := range in.Jobs {
-		j := l.jobs[i]
+		j := l.Active()[i]
 		_, twice := completedUs[s.Place]
 		if s.Left < 0 || s.Place < 0 || s.Place > in.Places || s.Left > 0 && s.Place > 0 || twice || s.CompletedUs < 0 ||
 			s.CompletedUs > in.NowUs {
 			return false
 		}
 		j.Own = &srptJob{place: s.Place, completedUs: s.CompletedUs, known: s.Left > 0 || s.Place > 0, farUs: -1}
-		srptOf(j).virtual = machineJob{job: j, serial: j.serial, left: s.Left, at: -1}
+		srptOf(j).virtual = machineJob{job: j, serial: j.Number(), left: s.Left, at: -1}
 		switch {
 		case s.Place > 0:
 			completedUs[s.Place] = s.CompletedUs
@@ -420,7 +424,7 @@ func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
 			a.noted = append(a.noted, j)
 		}
 	}
-	slices.SortStableFunc(a.delayed, func(x, y *JobState) int {
+	slices.SortStableFunc(a.delayed, func(x, y *list.JobState) int {
 		return cmp.Or(cmp.Compare(srptOf(x).farUs, srptOf(y).farUs), cmp.Compare(srptOf(x).place, srptOf(y).place))
 	})
 	slices.Sort(places)

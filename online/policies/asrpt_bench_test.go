@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // BenchmarkASRPTArrival is the arrival of a job where 10,000 jobs are there, which are told of their sizes or
@@ -21,7 +22,7 @@ func BenchmarkASRPTArrival(b *testing.B) {
 				sizes = nil
 			}
 			cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: gpus}}}}}
-			l := NewListScheduler(cluster, ASRPTConfig{}.rule(sizes))
+			l := list.New(cluster, ASRPTConfig{}.rule(sizes))
 			at := int64(0)
 			step := func(e hare.Event) {
 				at += 1000
@@ -62,7 +63,7 @@ func BenchmarkASRPTStart(b *testing.B) {
 				sizes[fmt.Sprint(i)] = int64(1 + i*7919%1000)
 			}
 			cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: gpus}}}}}
-			l := NewListScheduler(cluster, c.cfg.rule(sizes))
+			l := list.New(cluster, c.cfg.rule(sizes))
 			at, n := int64(0), 0
 			var runs []string
 			step := func(us int64, e hare.Event) {

@@ -7,6 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/jobgraph"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // ASRPTConfig tunes NewASRPT. The zero value is the default.
@@ -37,11 +38,11 @@ type ASRPTConfig struct {
 	Named *jobgraph.Document
 	// FirstFit places jobs with graphs by first fit and not by Heavy-Edge.
 	FirstFit bool
-	// Trust takes estimate_s of a job as its size, where the policy is told no sizes. Otherwise an
+	// Trust takes estimate_s of a job as its size, where the policy is given no sizes. Otherwise an
 	// estimate counts as far as those of jobs that ended were right.
 	Trust bool
 	// Predict is what tells the size of a job that arrives; SizesTold is the zero value. With another value
-	// the policy does not use the sizes that it is told.
+	// the policy does not use the sizes that it is given.
 	Predict SizePrediction
 
 	mbps []int64 // by level, where there are graphs
@@ -51,10 +52,10 @@ type ASRPTConfig struct {
 type SizePrediction string
 
 const (
-	// SizesTold takes the sizes that the policy is told, or where it is told none, what is believed by the
+	// SizesTold takes the sizes that the policy is given, or where it is given none, what is believed by the
 	// sizes of the jobs that ended, their classes and estimates.
 	SizesTold SizePrediction = ""
-	// SizesBelief takes what is believed where the policy is told sizes, too.
+	// SizesBelief takes what is believed where the policy is given sizes, too.
 	SizesBelief SizePrediction = "belief"
 	// SizesForest predicts the rounds by a random forest (estimate.SizeForest) of the jobs that ended: of
 	// their classes, widths and lengths of a round. A job of no class that was seen has the median.
@@ -96,7 +97,7 @@ func (cfg ASRPTConfig) withDefaults() ASRPTConfig {
 // Pass, or where jobs are delayed, O(jobs) that are completed and wait.
 //
 // With graphs the cluster must have bandwidths; errors are *hare.InvalidError.
-func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) (*ListScheduler, error) {
+func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) (*list.Scheduler, error) {
 	if cfg.Graphs != nil {
 		net, err := jobgraph.NewNetwork(cluster)
 		if err != nil {
@@ -104,11 +105,11 @@ func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) (*ListSche
 		}
 		cfg.mbps = net.Mbps()
 	}
-	return newOpened(cluster, cfg.rule(sizes.Rounds))
+	return list.NewOpened(cluster, cfg.rule(sizes.Rounds))
 }
 
 // rule is the rule for the rounds of each job; nil means that they are learned.
-func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
+func (cfg ASRPTConfig) rule(rounds map[string]int64) list.Rule {
 	if cfg.Predict != SizesTold {
 		rounds = nil
 	}
@@ -116,9 +117,9 @@ func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 		cfg.Predict = SizesTold
 	}
 	a := &asrpt{cfg: cfg.withDefaults()}
-	r := Rule{
+	r := list.Rule{
 		Name: "asrpt", Hold: hare.Rigid, Strict: !cfg.Pass && !cfg.Backfill, Rounds: rounds, LearnSizes: rounds == nil,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return float64(j.Number()) },
 		Prepare:  a.prepare, Assign: a.assign, Touched: a.touched, Left: a.left, Wake: a.wake, After: a.after,
 		State: a.encode, Restore: a.decode,
 	}
@@ -132,10 +133,10 @@ func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 }
 
 // parseASRPT is the rule for the parameters of a session.
-func parseASRPT(parameters []byte) (Rule, error) {
+func parseASRPT(parameters []byte) (list.Rule, error) {
 	cfg, err := readASRPT(parameters)
 	if err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	return cfg.rule(nil), nil
 }
@@ -169,14 +170,15 @@ func readASRPT(parameters []byte) (cfg ASRPTConfig, err error) {
 	switch form.Predict {
 	case "", string(SizesBelief), string(SizesForest), string(SizesMedian):
 	default:
-		return cfg, invalid("/predict", "out_of_range", "asrpt: predict is %q: use belief, forest or none",
+		return cfg, online.Invalid("/predict", "out_of_range", "asrpt: predict is %q: use belief, forest or none",
 			hare.Clip(form.Predict))
 	}
 	if form.DelayS != nil {
 		us, err := hare.ParseMicros(form.DelayS.String())
 		if err != nil || us < 0 || us > hare.MaxExact {
-			return cfg, invalid("/delay_s", "out_of_range", "asrpt: delay_s is %.60s: it must be from 0 to %s, with at "+
-				"most six decimals", *form.DelayS, hare.FormatMicros(hare.MaxExact))
+			return cfg, online.Invalid("/delay_s", "out_of_range",
+				"asrpt: delay_s is %.60s: it must be from 0 to %s, with at "+
+					"most six decimals", *form.DelayS, hare.FormatMicros(hare.MaxExact))
 		}
 		if cfg.DelayUs = us; us == 0 {
 			cfg.DelayUs = -1
@@ -191,7 +193,7 @@ func readASRPT(parameters []byte) (cfg ASRPTConfig, err error) {
 			continue
 		}
 		if !(*ratio.given >= 1 && *ratio.given <= maxRatio) {
-			return cfg, invalid("/"+ratio.name, "out_of_range", "asrpt: %s is %v: it must be from 1 to %d", ratio.name,
+			return cfg, online.Invalid("/"+ratio.name, "out_of_range", "asrpt: %s is %v: it must be from 1 to %d", ratio.name,
 				*ratio.given, int64(maxRatio))
 		}
 		*ratio.value = *ratio.given

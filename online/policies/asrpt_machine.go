@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"container/heap"
 	"math"
+
+	"github.com/hare-sched/hare/internal/saturating"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // singleMachine is one machine that does the jobs with the least work left first and interrupts a job
@@ -19,7 +22,7 @@ type singleMachine struct {
 
 // machineJob is what a singleMachine knows of one job.
 type machineJob struct {
-	job    *JobState
+	job    *list.JobState
 	serial int
 	left   int64 // work
 	at     int   // in the heap, or −1
@@ -28,7 +31,7 @@ type machineJob struct {
 // advance goes on to a time. completed is called with the jobs that end until then, in their order, and with
 // when each ends, rounded up to a microsecond.
 func (m *singleMachine) advance(nowUs int64, completed func(j *machineJob, atUs int64)) {
-	work, done, beganUs := times(nowUs-m.nowUs, m.speed), int64(0), m.nowUs
+	work, done, beganUs := saturating.Mul(nowUs-m.nowUs, m.speed), int64(0), m.nowUs
 	m.nowUs = nowUs
 	for len(m.jobs) > 0 {
 		first := m.jobs[0]
@@ -40,7 +43,7 @@ func (m *singleMachine) advance(nowUs int64, completed func(j *machineJob, atUs 
 		done += first.left
 		first.left = 0
 		m.remove(first)
-		completed(first, add(beganUs, mulDivUp(done, 1, m.speed)))
+		completed(first, saturating.Add(beganUs, saturating.MulDivUp(done, 1, m.speed)))
 	}
 }
 
@@ -49,7 +52,7 @@ func (m *singleMachine) nextUs() int64 {
 	if len(m.jobs) == 0 || m.speed == 0 {
 		return math.MaxInt64
 	}
-	return add(m.nowUs, mulDivUp(m.jobs[0].left, 1, m.speed))
+	return saturating.Add(m.nowUs, saturating.MulDivUp(m.jobs[0].left, 1, m.speed))
 }
 
 func (m *singleMachine) add(j *machineJob) { heap.Push(&m.jobs, j) }

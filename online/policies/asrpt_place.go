@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/saturating"
 	"github.com/hare-sched/hare/online/jobgraph"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/placement"
 )
 
@@ -76,12 +78,12 @@ type leastKey struct {
 const maxLeast = 1 << 14
 
 // training is the graph of a job and its iterations of a round; nil where the job has none.
-func (a *asrpt) training(j *JobState) *jobgraph.Training {
-	t, ok := a.cfg.Graphs[j.spec.ID]
+func (a *asrpt) training(j *list.JobState) *jobgraph.Training {
+	t, ok := a.cfg.Graphs[j.Spec().ID]
 	if a.placing.named != nil {
 		t, ok = a.namedBy(j)
 	}
-	if !ok || int64(t.Graph.GPUs()) != j.spec.Tasks || j.spec.TaskGPUs() != 1 {
+	if !ok || int64(t.Graph.GPUs()) != j.Spec().Tasks || j.Spec().TaskGPUs() != 1 {
 		return nil
 	}
 	return &t
@@ -89,17 +91,17 @@ func (a *asrpt) training(j *JobState) *jobgraph.Training {
 
 // namedBy is the training of a job by its class, and by its compute time on the first type of its profile on
 // which the graph has times.
-func (a *asrpt) namedBy(j *JobState) (jobgraph.Training, bool) {
-	if j.spec.Hints == nil {
+func (a *asrpt) namedBy(j *list.JobState) (jobgraph.Training, bool) {
+	if j.Spec().Hints == nil {
 		return jobgraph.Training{}, false
 	}
-	at := slices.IndexFunc(j.spec.Hints.Class, func(l hare.ClassLabel) bool { return l.Name == "graph" })
-	if at < 0 || a.placing.named[j.spec.Hints.Class[at].Value] == nil {
+	at := slices.IndexFunc(j.Spec().Hints.Class, func(l hare.ClassLabel) bool { return l.Name == "graph" })
+	if at < 0 || a.placing.named[j.Spec().Hints.Class[at].Value] == nil {
 		return jobgraph.Training{}, false
 	}
-	g := a.placing.named[j.spec.Hints.Class[at].Value]
-	for i := range j.spec.On {
-		p := &j.spec.On[i]
+	g := a.placing.named[j.Spec().Hints.Class[at].Value]
+	for i := range j.Spec().On {
+		p := &j.Spec().On[i]
 		if us := g.LongestComputeUs(p.Type); us > 0 && p.ComputeUs > 0 {
 			return jobgraph.Training{Graph: g, Iterations: max(1, p.ComputeUs/us)}, true
 		}
@@ -108,35 +110,35 @@ func (a *asrpt) namedBy(j *JobState) (jobgraph.Training, bool) {
 }
 
 // network is that of the nodes of the scheduler.
-func (a *asrpt) network(l *ListScheduler) *jobgraph.Network {
+func (a *asrpt) network(l *list.Scheduler) *jobgraph.Network {
 	if a.placing.net == nil {
-		a.placing.net = jobgraph.NetworkOf(a.cfg.mbps, func(x, y int) int { return l.nodes.Apart(int32(x), int32(y)) })
+		a.placing.net = jobgraph.NetworkOf(a.cfg.mbps, func(x, y int) int { return l.Nodes().Apart(int32(x), int32(y)) })
 	}
 	return a.placing.net
 }
 
 // leastUs is how long a round of a job takes with α_min, on the type on which that is least.
-func (a *asrpt) leastUs(l *ListScheduler, j *JobState) int64 {
+func (a *asrpt) leastUs(l *list.Scheduler, j *list.JobState) int64 {
 	us, _ := a.leastOn(l, j)
 	return us
 }
 
 // leastOn is leastUs with the type; −1 where there is none.
-func (a *asrpt) leastOn(l *ListScheduler, j *JobState) (us int64, gpuType int) {
+func (a *asrpt) leastOn(l *list.Scheduler, j *list.JobState) (us int64, gpuType int) {
 	gpuType = -1
 	t := a.training(j)
 	if t == nil {
 		us = l.RoundUs(j)
-		for _, m := range j.modes {
-			if m.durationUs == us {
-				return us, m.gpuType
+		for _, m := range j.Modes() {
+			if m.DurationUs == us {
+				return us, m.Type
 			}
 		}
 		return us, -1
 	}
-	for _, m := range j.modes {
-		if on := times(a.consolidatedUs(l, j, t.Graph, m.gpuType), t.Iterations); on > 0 && (gpuType < 0 || on < us) {
-			us, gpuType = on, m.gpuType
+	for _, m := range j.Modes() {
+		if on := saturating.Mul(a.consolidatedUs(l, j, t.Graph, m.Type), t.Iterations); on > 0 && (gpuType < 0 || on < us) {
+			us, gpuType = on, m.Type
 		}
 	}
 	if gpuType < 0 {
@@ -147,23 +149,23 @@ func (a *asrpt) leastOn(l *ListScheduler, j *JobState) (us int64, gpuType int) {
 
 // consolidatedUs is α_min of the graph of a job: α of Heavy-Edge if all GPUs of a type in service are free on the
 // nodes that the job may use, or 0 where they are too few.
-func (a *asrpt) consolidatedUs(l *ListScheduler, j *JobState, g *jobgraph.Graph, gpuType int) int64 {
+func (a *asrpt) consolidatedUs(l *list.Scheduler, j *list.JobState, g *jobgraph.Graph, gpuType int) int64 {
 	p := &a.placing
-	if p.least == nil || p.capacity != l.capacity || len(p.least) >= maxLeast {
-		p.least, p.capacity = map[leastKey]int64{}, l.capacity
+	if p.least == nil || p.capacity != l.Capacity() || len(p.least) >= maxLeast {
+		p.least, p.capacity = map[leastKey]int64{}, l.Capacity()
 	}
-	key := leastKey{g, gpuType, l.nodes.Key(j.shape)}
+	key := leastKey{g, gpuType, l.Nodes().Key(j.Shape())}
 	us, known := p.least[key]
 	if !known {
 		var all []int
-		for i := range l.gpus {
-			if x := &l.gpus[i]; x.inService && x.gpuType == gpuType {
+		for i := range l.Slots() {
+			if x := &l.Slots()[i]; x.InService && x.Type == gpuType {
 				all = append(all, i)
 			}
 		}
-		servers := a.servers(l, all, func(node int32) int64 { return l.nodes.MostOn(j.shape, gpuType, node) })
+		servers := a.servers(l, all, func(node int32) int64 { return l.Nodes().MostOn(j.Shape(), gpuType, node) })
 		if nodes := g.HeavyEdge(servers); nodes != nil {
-			us = g.IterationUs(l.types[gpuType], nodes, a.network(l))
+			us = g.IterationUs(l.Types()[gpuType], nodes, a.network(l))
 		}
 		p.least[key] = us
 	}
@@ -172,11 +174,11 @@ func (a *asrpt) consolidatedUs(l *ListScheduler, j *JobState, g *jobgraph.Graph,
 
 // servers are the nodes of GPUs, in the order of their first ones, each with as many of the GPUs as it has room for.
 // It takes O(GPUs + nodes).
-func (a *asrpt) servers(l *ListScheduler, gpus []int, room func(node int32) int64) (all []jobgraph.Server) {
-	left := slices.Repeat([]int64{-1}, l.nodes.Len()) // room by node; −1 where no GPU of it came
-	at := make([]int, l.nodes.Len())
+func (a *asrpt) servers(l *list.Scheduler, gpus []int, room func(node int32) int64) (all []jobgraph.Server) {
+	left := slices.Repeat([]int64{-1}, l.Nodes().Len()) // room by node; −1 where no GPU of it came
+	at := make([]int, l.Nodes().Len())
 	for _, g := range gpus {
-		n := l.nodes.Node(g)
+		n := l.Nodes().Node(g)
 		if left[n] < 0 {
 			if left[n] = room(n); left[n] > 0 {
 				at[n] = len(all)
@@ -193,16 +195,16 @@ func (a *asrpt) servers(l *ListScheduler, gpus []int, room func(node int32) int6
 
 // pick is Rule.picks: the GPUs of a job with a graph by Heavy-Edge, or by first fit, on the nodes that the job may
 // use. It takes what HeavyEdge takes, and O(free GPUs · nodes).
-func (a *asrpt) pick(l *ListScheduler, j *JobState, gpuType int, avoid placement.Avoid) []int {
+func (a *asrpt) pick(l *list.Scheduler, j *list.JobState, gpuType int, avoid placement.Avoid) []int {
 	t := a.training(j)
 	if t == nil {
 		return nil
 	}
-	servers := a.servers(l, l.free[gpuType], func(node int32) int64 {
+	servers := a.servers(l, l.Free()[gpuType], func(node int32) int64 {
 		if avoid != nil && avoid(node) {
 			return 0
 		}
-		return l.nodes.RoomOn(j.shape, gpuType, node)
+		return l.Nodes().RoomOn(j.Shape(), gpuType, node)
 	})
 	nodes := []int(nil)
 	if a.cfg.FirstFit {
@@ -216,13 +218,13 @@ func (a *asrpt) pick(l *ListScheduler, j *JobState, gpuType int, avoid placement
 	gpus, next := make([]int, 0, len(nodes)), map[int]int{} // the place among the free GPUs, by node
 	for _, n := range nodes {
 		at := next[n]
-		for int(l.nodes.Node(l.free[gpuType][at])) != n {
+		for int(l.Nodes().Node(l.Free()[gpuType][at])) != n {
 			at++
 		}
-		gpus = append(gpus, l.free[gpuType][at])
+		gpus = append(gpus, l.Free()[gpuType][at])
 		next[n] = at + 1
 	}
-	if l.nodes.Check(j.shape, gpus) != "" {
+	if l.Nodes().Check(j.Shape(), gpus) != "" {
 		return nil
 	}
 	return gpus
@@ -230,13 +232,13 @@ func (a *asrpt) pick(l *ListScheduler, j *JobState, gpuType int, avoid placement
 
 // waits reports whether a job is heavy on communication and waits for GPUs that are nearer together than
 // those at hand.
-func (a *asrpt) waits(l *ListScheduler, j *JobState) bool {
-	if a.cfg.DelayUs < 0 || l.nodes == nil || j.startedUs >= 0 || a.idle(l) ||
-		srptOf(j).farUs >= 0 && l.nowUs >= a.untilUs(j) {
+func (a *asrpt) waits(l *list.Scheduler, j *list.JobState) bool {
+	if a.cfg.DelayUs < 0 || l.Nodes() == nil || j.StartedUs() >= 0 || a.idle(l) ||
+		srptOf(j).farUs >= 0 && l.NowUs() >= a.untilUs(j) {
 		return false
 	}
 	t := a.training(j)
-	if t == nil && j.spread.syncUs == nil {
+	if t == nil && !j.TimesBySpread() {
 		return false
 	}
 	least, gpuType := a.leastOn(l, j)
@@ -247,12 +249,12 @@ func (a *asrpt) waits(l *ListScheduler, j *JobState) bool {
 }
 
 // mostUs is how long a round of a job takes on a type with α_max.
-func (a *asrpt) mostUs(l *ListScheduler, j *JobState, t *jobgraph.Training, gpuType int) int64 {
+func (a *asrpt) mostUs(l *list.Scheduler, j *list.JobState, t *jobgraph.Training, gpuType int) int64 {
 	if t != nil {
-		return times(t.Graph.MostUs(l.types[gpuType], a.network(l)), t.Iterations)
+		return saturating.Mul(t.Graph.MostUs(l.Types()[gpuType], a.network(l)), t.Iterations)
 	}
-	for i := range j.spec.On {
-		if p := &j.spec.On[i]; p.Type == l.types[gpuType] {
+	for i := range j.Spec().On {
+		if p := &j.Spec().On[i]; p.Type == l.Types()[gpuType] {
 			return p.ComputeUs + p.SyncUs
 		}
 	}
@@ -261,25 +263,25 @@ func (a *asrpt) mostUs(l *ListScheduler, j *JobState, t *jobgraph.Training, gpuT
 
 // atHandUs is how long a round of a job takes on the free GPUs that it would get, 0 where it would get
 // none.
-func (a *asrpt) atHandUs(l *ListScheduler, j *JobState, t *jobgraph.Training) int64 {
-	for _, m := range j.modes {
-		if !l.canUse(j, m, j.spec.Tasks) {
+func (a *asrpt) atHandUs(l *list.Scheduler, j *list.JobState, t *jobgraph.Training) int64 {
+	for _, m := range j.Modes() {
+		if !l.CanUse(j, m, j.Spec().Tasks) {
 			continue
 		}
-		gpus := l.pick(j, m.gpuType, j.spec.Tasks, l.avoid(j, m))
+		gpus := l.Pick(j, m.Type, j.Spec().Tasks, l.Avoid(j, m))
 		if len(gpus) == 0 {
 			continue
 		}
 		if t != nil {
 			nodes := make([]int, len(gpus))
 			for i, g := range gpus {
-				nodes[i] = int(l.nodes.Node(g))
+				nodes[i] = int(l.Nodes().Node(g))
 			}
-			return times(t.Graph.IterationUs(l.types[m.gpuType], nodes, a.network(l)), t.Iterations)
+			return saturating.Mul(t.Graph.IterationUs(l.Types()[m.Type], nodes, a.network(l)), t.Iterations)
 		}
-		for i := range j.spec.On {
-			if p := &j.spec.On[i]; p.Type == l.types[m.gpuType] {
-				return p.ComputeUs + l.nodes.SyncUs(p, l.nodes.Spread(gpus))
+		for i := range j.Spec().On {
+			if p := &j.Spec().On[i]; p.Type == l.Types()[m.Type] {
+				return p.ComputeUs + l.Nodes().SyncUs(p, l.Nodes().Spread(gpus))
 			}
 		}
 	}

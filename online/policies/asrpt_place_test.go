@@ -62,7 +62,8 @@ func TestASRPTPlacesByHeavyEdge(t *testing.T) {
 		want int64
 	}{{policies.ASRPTConfig{}, 2 * 1_920_000}, {policies.ASRPTConfig{FirstFit: true}, 2 * 10_200_000}} {
 		inst := networked(apart([3]int64{0, 4, 2}))
-		graphs, net := trained(t, inst, 0, []jobgraph.Layer{{Parameters: 1000, ActivationBytes: 50_000, On: layerOn(10, 20)},
+		graphs, net := trained(t, inst, 0, []jobgraph.Layer{{Parameters: 1000, ActivationBytes: 50_000,
+			On: layerOn(10, 20)},
 			{Parameters: 4000, On: layerOn(20, 40)}}, jobgraph.Configuration{Samples: 4, Stages: []jobgraph.Stage{
 			{Layers: 1, Replicas: 2}, {Layers: 1, Replicas: 2}}})
 		c.cfg.Graphs = graphs
@@ -95,7 +96,8 @@ func TestASRPTPlacesGraphsOnNodesOfTheJob(t *testing.T) {
 		inst := networked(apart([3]int64{0, 4, 2}))
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "c", GPUs: []hare.TypeCount{{Type: "A", Count: 3}}})
 		c.rule(&inst.Jobs[0], &inst.Cluster.Nodes[2])
-		graphs, net := trained(t, inst, 0, []jobgraph.Layer{{Parameters: 1000, ActivationBytes: 50_000, On: layerOn(10, 20)},
+		graphs, net := trained(t, inst, 0, []jobgraph.Layer{{Parameters: 1000, ActivationBytes: 50_000,
+			On: layerOn(10, 20)},
 			{Parameters: 4000, On: layerOn(20, 40)}}, jobgraph.Configuration{Samples: 4, Stages: []jobgraph.Stage{
 			{Layers: 1, Replicas: 2}, {Layers: 1, Replicas: 2}}})
 		p := newASRPT(t, inst, policies.ASRPTConfig{Graphs: graphs})

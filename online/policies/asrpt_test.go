@@ -127,7 +127,8 @@ func TestASRPTByHand(t *testing.T) {
 		{"a delay ends alone", inOneRound(shared(), 3), policies.ASRPTConfig{Eager: true, DelayUs: 1e6},
 			"j0 0-4 j1 0-8 j2 0-6 j3 5-11"},
 		// The virtual machine completes j1 at 4, while j0 has one round.
-		{"a virtual completion alone", inOneRound(lone(2, [3]int64{0, 1, 12}, [3]int64{0, 1, 8}), 2), policies.ASRPTConfig{},
+		{"a virtual completion alone", inOneRound(lone(2, [3]int64{0, 1, 12}, [3]int64{0, 1, 8}), 2),
+			policies.ASRPTConfig{},
 			"j0 0-12 j1 4-12"},
 		// The virtual machine completes j1 at 4, when the compute of j0 ends, which frees no GPU.
 		{"a virtual completion with another event", synchronising(), policies.ASRPTConfig{}, "j0 0-12 j1 4-12"},

@@ -1,6 +1,9 @@
 package policies
 
-import "github.com/hare-sched/hare"
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
+)
 
 // NewEASY is first come, first served with EASY backfill (Lifka, JSSPP 1995): the
 // first job that does not fit gets a reservation for the time at which enough GPUs will
@@ -11,12 +14,12 @@ import "github.com/hare-sched/hare"
 // [V] There is one reservation, for the first job of the queue. [I] Run times are exact,
 // although users' limits are mostly too long; the reservation is on the type where the
 // job is expected to end first; a job starts on the fastest type with room.
-func NewEASY(cluster *hare.Cluster, sizes JobSizes) *ListScheduler {
-	return NewListScheduler(cluster, easy(sizes.Rounds))
+func NewEASY(cluster *hare.Cluster, sizes JobSizes) *list.Scheduler {
+	return list.New(cluster, easy(sizes.Rounds))
 }
 
 // easy is the rule for the rounds of each job; nil means that they are learned.
-func easy(rounds map[string]int64) Rule {
-	return Rule{Name: "easy_backfill", Hold: hare.Rigid, Backfill: true, Priority: byArrival, Rounds: rounds,
+func easy(rounds map[string]int64) list.Rule {
+	return list.Rule{Name: "easy_backfill", Hold: hare.Rigid, Backfill: true, Priority: byArrival, Rounds: rounds,
 		LearnSizes: rounds == nil}
 }

@@ -6,15 +6,16 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 )
 
 // NewWeightedSRTF runs, from round to round, the jobs with the least remaining time over weight.
-func NewWeightedSRTF(cluster *hare.Cluster, sizes policies.JobSizes) *policies.ListScheduler {
-	return policies.NewListScheduler(cluster, policies.Rule{
+func NewWeightedSRTF(cluster *hare.Cluster, sizes policies.JobSizes) *list.Scheduler {
+	return list.New(cluster, list.Rule{
 		Name: "weighted_srtf", Hold: hare.Gang, Rounds: sizes.Rounds,
-		Priority: func(l *policies.ListScheduler, j *policies.JobState) float64 {
+		Priority: func(l *list.Scheduler, j *list.JobState) float64 {
 			return float64(j.RoundsLeft()*l.RoundUs(j)) / float64(j.Spec().WeightMicro)
 		},
 	})

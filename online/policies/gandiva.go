@@ -5,6 +5,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // GandivaConfig tunes NewGandiva. The zero value is good.
@@ -25,61 +26,51 @@ type GandivaConfig struct {
 // packing two jobs on a GPU (gavel:gandiva does so for pairs that were measured), for
 // growing and shrinking (the tasks of a round are given), for placement by affinity, and
 // for undoing a move that proves worse; they are left out.
-func NewGandiva(cluster *hare.Cluster, cfg GandivaConfig) (*ListScheduler, error) {
+func NewGandiva(cluster *hare.Cluster, cfg GandivaConfig) (*list.Scheduler, error) {
 	r, err := cfg.rule()
 	if err != nil {
 		return nil, err
 	}
-	return NewListScheduler(cluster, r), nil
+	return list.New(cluster, r), nil
 }
 
 // rule fills in the defaults. Errors are *hare.InvalidError.
-func (gc GandivaConfig) rule() (Rule, error) {
+func (gc GandivaConfig) rule() (list.Rule, error) {
 	if gc.SliceUs == 0 {
 		gc.SliceUs = 60e6
 	}
 	if gc.SliceUs < 0 || gc.SliceUs > hare.MaxExact {
-		return Rule{}, invalid("/slice_s", "out_of_range",
+		return list.Rule{}, online.Invalid("/slice_s", "out_of_range",
 			"gandiva: a slice of %s s: it must be positive, and at most %s",
 			hare.FormatMicros(gc.SliceUs), hare.FormatMicros(hare.MaxExact))
 	}
 	slice := timeSlice{gc.SliceUs}
-	return Rule{
+	return list.Rule{
 		Name: "gandiva", Hold: hare.Gang, Strict: true, Started: slice.started, Review: slice.review,
-		Priority: func(l *ListScheduler, j *JobState) float64 {
+		Priority: func(l *list.Scheduler, j *list.JobState) float64 {
 			if slice.runs(l, j) {
 				return -1
 			}
-			return float64(j.sinceUs) // since when the job waits
+			return float64(j.SinceUs()) // since when the job waits
 		},
 	}, nil
 }
 
 // parseGandiva reads {"slice_s": 60}.
-func parseGandiva(parameters []byte) (Rule, error) {
+func parseGandiva(parameters []byte) (list.Rule, error) {
 	var form struct {
 		SliceS *json.Number `json:"slice_s"`
 	}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	cfg := GandivaConfig{}
 	if form.SliceS != nil {
-		us, err := positiveMicros("/slice_s", *form.SliceS)
+		us, err := list.PositiveMicros("/slice_s", *form.SliceS)
 		if err != nil {
-			return Rule{}, err
+			return list.Rule{}, err
 		}
 		cfg.SliceUs = us
 	}
 	return cfg.rule()
-}
-
-// positiveMicros reads seconds above 0.
-func positiveMicros(pointer string, seconds json.Number) (int64, error) {
-	us, err := hare.ParseMicros(seconds.String())
-	if err != nil || us <= 0 || us > hare.MaxExact {
-		return 0, invalid(pointer, "out_of_range", "%.60s must be above 0 and at most %s, with at most six decimals",
-			seconds, hare.FormatMicros(hare.MaxExact))
-	}
-	return us, nil
 }

@@ -1,9 +1,12 @@
 package policies
 
-import "github.com/hare-sched/hare"
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
+)
 
 // byArrival serves jobs in the order in which they arrived.
-func byArrival(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) }
+func byArrival(_ *list.Scheduler, j *list.JobState) float64 { return float64(j.Number()) }
 
 // NewGavelFIFO is the baseline Gavel_FIFO of the Hare paper: jobs run in the order of
 // their arrival, each on the fastest type that has room, until they end. The policy
@@ -11,10 +14,10 @@ func byArrival(_ *ListScheduler, j *JobState) float64 { return float64(j.serial)
 //
 // [V] Jobs are served first in, first out, on the fastest available type. [I] A job that
 // does not fit stops the jobs behind it; rounds are gangs of one type.
-func NewGavelFIFO(cluster *hare.Cluster) *ListScheduler {
-	return NewListScheduler(cluster, gavelFIFO())
+func NewGavelFIFO(cluster *hare.Cluster) *list.Scheduler {
+	return list.New(cluster, gavelFIFO())
 }
 
-func gavelFIFO() Rule {
-	return Rule{Name: "gavel_fifo", Hold: hare.Rigid, Strict: true, Priority: byArrival}
+func gavelFIFO() list.Rule {
+	return list.Rule{Name: "gavel_fifo", Hold: hare.Rigid, Strict: true, Priority: byArrival}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -14,26 +14,26 @@ import (
 // is told of ends, and is woken when it asks for it.
 func TestHooksOfOwnRules(t *testing.T) {
 	var woken, ended []int64
-	rule := policies.Rule{Name: "own", Hold: hare.Rigid,
-		Priority: func(_ *policies.ListScheduler, j *policies.JobState) float64 { return *j.Own.(*float64) },
-		Review: func(_ *policies.ListScheduler, j *policies.JobState) {
+	rule := list.Rule{Name: "own", Hold: hare.Rigid,
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return *j.Own.(*float64) },
+		Review: func(_ *list.Scheduler, j *list.JobState) {
 			if j.Own == nil {
 				last := -float64(j.Number()) // the last that has arrived is the first
 				j.Own = &last
 			}
 		},
-		Left: func(l *policies.ListScheduler, j *policies.JobState, done bool) {
+		Left: func(l *list.Scheduler, j *list.JobState, done bool) {
 			if done {
 				ended = append(ended, int64(j.Number()))
 			}
 		},
-		Wake: func(l *policies.ListScheduler) int64 {
+		Wake: func(l *list.Scheduler) int64 {
 			if at := (l.NowUs()/4e6 + 1) * 4e6; at < 10e6 {
 				return at
 			}
 			return math.MaxInt64
 		},
-		After: func(l *policies.ListScheduler) { woken = append(woken, l.NowUs()/1e6) },
+		After: func(l *list.Scheduler) { woken = append(woken, l.NowUs()/1e6) },
 	}
 	inst := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
 		GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}}
@@ -41,7 +41,7 @@ func TestHooksOfOwnRules(t *testing.T) {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, Rounds: 1, Tasks: 1, Sync: hare.Rigid,
 			On: []hare.Profile{{Type: "V100", ComputeUs: 3e6}}})
 	}
-	if _, err := sim.Run(t.Context(), inst, policies.NewListScheduler(&inst.Cluster, rule), sim.Config{}); err != nil {
+	if _, err := sim.Run(t.Context(), inst, list.New(&inst.Cluster, rule), sim.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(ended, []int64{0, 2, 1}) || !slices.Contains(woken, 4) || !slices.Contains(woken, 8) {

@@ -1,6 +1,9 @@
 package policies
 
-import "github.com/hare-sched/hare"
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
+)
 
 // NewKueue is gang FIFO as in Kueue, the job queue of Kubernetes: a job is admitted when
 // all of its GPUs are free, and keeps them until it ends. strict is Kueue's StrictFIFO,
@@ -9,14 +12,14 @@ import "github.com/hare-sched/hare"
 //
 // [S] Types (flavors) are tried in a fixed order that does not depend on speed; here the
 // order is by name. [I] There are no quotas, cohorts, preemption or priorities.
-func NewKueue(cluster *hare.Cluster, strict bool) *ListScheduler {
-	return NewListScheduler(cluster, kueue(strict))
+func NewKueue(cluster *hare.Cluster, strict bool) *list.Scheduler {
+	return list.New(cluster, kueue(strict))
 }
 
-func kueue(strict bool) Rule {
+func kueue(strict bool) list.Rule {
 	name := "kueue"
 	if strict {
 		name = "kueue_strict"
 	}
-	return Rule{Name: name, Hold: hare.Rigid, TypesByName: true, Strict: strict, Priority: byArrival}
+	return list.Rule{Name: name, Hold: hare.Rigid, TypesByName: true, Strict: strict, Priority: byArrival}
 }

@@ -1,6 +1,11 @@
 package policies
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/hare-sched/hare/online/list"
+	"github.com/hare-sched/hare/online/rolling"
+)
 
 // Parameter is a parameter of a policy in sessions.
 type Parameter struct {
@@ -18,7 +23,7 @@ type Parameter struct {
 
 var guardParameters = []Parameter{
 	{"guard", "boolean", "", true, "whether the guard against starvation is on"},
-	{"kappa", "number", "", int64(defaultKappa), "by how many times its rounds a job may fall behind round robin " +
+	{"kappa", "number", "", int64(list.DefaultKappa), "by how many times its rounds a job may fall behind round robin " +
 		"before GPUs are kept for it"},
 	{"fifo_slowdown", "number", "", nil, "the slowdown that jobs should not exceed, as a multiple of the 99th " +
 		"percentile that first come, first served would have, 0 for no limit; left out: 1 where all GPUs are of one " +
@@ -34,14 +39,16 @@ var rollingParameters = []Parameter{
 		"20,000, fewer for over 150 jobs and none for over 300 (20,000 for hare_offline)"},
 	{"aside", "boolean", "", nil, "whether plans are made beside the session; left out: true for rolling on a server, " +
 		"false elsewhere"},
-	{"max_age_s", "number", "s", int64(defaultMaxAgeUs / 1e6), "with aside: how long a plan is followed after a change " +
-		"that it has not seen; then hgittins decides"},
-	{"plan_every_s", "number", "s", int64(defaultPlanEveryUs / 1e6), "with aside: the time of the session for each " +
-		"plan, of which ten may follow each other at once; 0 makes a plan at each change"},
+	{"max_age_s", "number", "s", int64(rolling.DefaultMaxAgeUs / 1e6),
+		"with aside: how long a plan is followed after a change " +
+			"that it has not seen; then hgittins decides"},
+	{"plan_every_s", "number", "s", int64(rolling.DefaultPlanEveryUs / 1e6),
+		"with aside: the time of the session for each " +
+			"plan, of which ten may follow each other at once; 0 makes a plan at each change"},
 	{"wait_for_plan", "boolean", "", false, "with aside: whether nothing starts while a plan is due, until max_age_s " +
 		"has passed; for clusters whose starts are hard to undo"},
 	guardParameters[0],
-	{"kappa", "number", "", int64(rollingKappa), guardParameters[1].Text},
+	{"kappa", "number", "", int64(rolling.DefaultKappa), guardParameters[1].Text},
 	guardParameters[2],
 }
 
@@ -61,8 +68,9 @@ var parametersOf = map[string][]Parameter{
 			"hand for it to start at once, at least 1"},
 		{"pass", "boolean", "", false, "whether jobs pass one that does not fit"},
 		{"backfill", "boolean", "", false, "whether jobs pass one that does not fit where they do not delay it (EASY)"},
-		{"eager", "boolean", "", false, "whether jobs that the virtual machine has not completed start on GPUs that would " +
-			"idle"},
+		{"eager", "boolean", "", false,
+			"whether jobs that the virtual machine has not completed start on GPUs that would " +
+				"idle"},
 		{"trust", "boolean", "", false, "whether estimate_s of a job is its size; otherwise estimates count as far as " +
 			"those of jobs that ended were right"},
 		{"graphs", "object", "", nil, "a document of job graphs; the label graph of a job's class names its configuration"},
@@ -72,8 +80,9 @@ var parametersOf = map[string][]Parameter{
 	},
 	"hlas": {
 		{"queues", "integer", "", int64(2), "queues by attained service"},
-		{"thresholds_s", "numbers", "gpu_s", []int64{3600}, "attained service on the reference type at which jobs leave a " +
-			"queue, increasing, one fewer than queues"},
+		{"thresholds_s", "numbers", "gpu_s", []int64{3600},
+			"attained service on the reference type at which jobs leave a " +
+				"queue, increasing, one fewer than queues"},
 		{"kappa", "number", "", int64(2), "the factor of the starvation guard"},
 		{"reference", "string", "", nil, "the GPU type in whose seconds service is counted; left out: the fastest type " +
 			"of each job"},
@@ -118,7 +127,7 @@ var parametersOf = map[string][]Parameter{
 func (info Info) Parameters() []Parameter { return slices.Clone(parametersOf[info.Name]) }
 
 // GoesByHints reports whether the policy goes by estimate_s and class of the jobs where it
-// is told no sizes.
+// is given no sizes.
 func (info Info) GoesByHints() bool {
 	switch info.Name {
 	case "rolling", "hgittins":

@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/model"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/relax"
 )
 
@@ -28,22 +29,22 @@ type replanned struct {
 
 // hareInSessions is the rule of hare_paper for sessions: algorithm 1, which takes tasks in
 // the order of the relaxation, each to the GPU that is free first, fastest types first.
-func hareInSessions() Rule { return (&replanned{}).rule("hare_paper", hare.Relaxed) }
+func hareInSessions() list.Rule { return (&replanned{}).rule("hare_paper", hare.Relaxed) }
 
 // schedHomoInSessions is the rule of sched_homo for sessions.
-func schedHomoInSessions() Rule {
+func schedHomoInSessions() list.Rule {
 	r := (&replanned{averaged: true}).rule("sched_homo", hare.Rigid)
 	r.TypesByName = true
 	return r
 }
 
-func (rp *replanned) rule(name string, hold hare.Sync) Rule {
-	return Rule{
+func (rp *replanned) rule(name string, hold hare.Sync) list.Rule {
+	return list.Rule{
 		Name: name, Hold: hold, LearnSizes: true,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return plannedOf(j) },
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return rankOf(j) },
 		Prepare:  rp.prepare,
-		Left:     func(*ListScheduler, *JobState, bool) { rp.due = true },
-		Resized:  func(*ListScheduler) { rp.due = true },
+		Left:     func(*list.Scheduler, *list.JobState, bool) { rp.due = true },
+		Resized:  func(*list.Scheduler) { rp.due = true },
 		State:    rp.encode, Restore: rp.decode,
 	}
 }
@@ -52,29 +53,23 @@ func (rp *replanned) rule(name string, hold hare.Sync) Rule {
 const (
 	// maxReplanned is the most jobs of one relaxation: the first by weighted shortest time.
 	maxReplanned = 200
-	// unplanned is plannedOf of jobs without a place. Jobs beyond maxReplanned come
+	// unplanned is the rank of jobs without a place. Jobs beyond maxReplanned come
 	// before them.
 	unplanned = math.MaxFloat64
 )
 
-// plannedOf is the time at which half of the job is done in the plan.
-func plannedOf(j *JobState) float64 {
-	x, _ := j.Own.(float64)
-	return x
-}
-
 // prepare orders the jobs where something has changed.
-func (rp *replanned) prepare(l *ListScheduler) {
+func (rp *replanned) prepare(l *list.Scheduler) {
 	if !rp.due {
 		return
 	}
 	rp.due = false
-	jobs := slices.Clone(l.jobs)
+	jobs := slices.Clone(l.Active())
 	for _, j := range jobs {
-		j.Own = unplanned / 2 * (1 - float64(j.spec.WeightMicro)/(float64(j.spec.WeightMicro)+
-			float64(j.RoundsLeft())*float64(l.RoundUs(j))*float64(j.spec.Tasks)))
+		j.Own = unplanned / 2 * (1 - float64(j.Spec().WeightMicro)/(float64(j.Spec().WeightMicro)+
+			float64(j.RoundsLeft())*float64(l.RoundUs(j))*float64(j.Spec().Tasks)))
 	}
-	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(plannedOf(a), plannedOf(b)) })
+	slices.SortStableFunc(jobs, func(a, b *list.JobState) int { return cmp.Compare(rankOf(a), rankOf(b)) })
 	if len(jobs) > maxReplanned {
 		jobs = jobs[:maxReplanned]
 	}
@@ -82,15 +77,15 @@ func (rp *replanned) prepare(l *ListScheduler) {
 		j.Own = unplanned
 	}
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
-	for t, n := range l.inService {
+	for t, n := range l.InService() {
 		if n > 0 {
 			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: strconv.Itoa(t),
-				GPUs: []hare.TypeCount{{Type: l.types[t], Count: n}}})
+				GPUs: []hare.TypeCount{{Type: l.Types()[t], Count: n}}})
 		}
 	}
-	var placed []*JobState
+	var placed []*list.JobState
 	for _, j := range jobs {
-		if spec, ok := l.relaxable(j); ok {
+		if spec, ok := relaxable(l, j); ok {
 			inst.Jobs, placed = append(inst.Jobs, spec), append(placed, j)
 		}
 	}
@@ -119,43 +114,43 @@ func (rp *replanned) prepare(l *ListScheduler) {
 
 // relaxable is a job as a relaxation has it; false where no GPUs in service of known
 // speed are enough for a round.
-func (l *ListScheduler) relaxable(j *JobState) (hare.Job, bool) {
-	_, mix := l.holding(j)
-	out := hare.Job{ID: strconv.Itoa(j.serial), WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks,
-		Sync: max(hare.Gang, j.spec.Sync), Rounds: j.RoundsLeft()}
+func relaxable(l *list.Scheduler, j *list.JobState) (hare.Job, bool) {
+	_, mix := l.Holding(j)
+	out := hare.Job{ID: strconv.Itoa(j.Number()), WeightMicro: j.Spec().WeightMicro, Tasks: j.Spec().Tasks,
+		Sync: max(hare.Gang, j.Spec().Sync), Rounds: j.RoundsLeft()}
 	out.Mix = mix && out.Sync == hare.Gang
 	all, widest := int64(0), int64(0)
-	for _, m := range j.modes {
-		if n := int64(l.inService[m.gpuType]); n > 0 && m.durationUs > 0 {
+	for _, m := range j.Modes() {
+		if n := int64(l.InService()[m.Type]); n > 0 && m.DurationUs > 0 {
 			all, widest = all+n, max(widest, n)
-			out.On = append(out.On, hare.Profile{Type: l.types[m.gpuType], ComputeUs: m.durationUs})
+			out.On = append(out.On, hare.Profile{Type: l.Types()[m.Type], ComputeUs: m.DurationUs})
 		}
 	}
 	return out, widest >= out.Tasks || out.Mix && all >= out.Tasks
 }
 
-// replannedSnapshot is the state of replanned. Keys are plannedOf of the jobs in
+// replannedSnapshot is the state of replanned. Keys are the ranks of the jobs in
 // the order of arrival.
 type replannedSnapshot struct {
 	Due  bool      `json:"due"`
 	Keys []float64 `json:"keys"`
 }
 
-func (rp *replanned) encode(l *ListScheduler) any {
+func (rp *replanned) encode(l *list.Scheduler) any {
 	s := replannedSnapshot{Due: rp.due}
-	for _, j := range l.jobs {
-		s.Keys = append(s.Keys, plannedOf(j))
+	for _, j := range l.Active() {
+		s.Keys = append(s.Keys, rankOf(j))
 	}
 	return s
 }
 
-func (rp *replanned) decode(l *ListScheduler, state json.RawMessage) bool {
+func (rp *replanned) decode(l *list.Scheduler, state json.RawMessage) bool {
 	var s replannedSnapshot
-	if decodeState(state, &s) != nil || len(s.Keys) != len(l.jobs) {
+	if list.DecodeState(state, &s) != nil || len(s.Keys) != len(l.Active()) {
 		return false
 	}
 	rp.due = s.Due
-	for i, j := range l.jobs {
+	for i, j := range l.Active() {
 		j.Own = s.Keys[i]
 	}
 	return true

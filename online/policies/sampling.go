@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/market"
 )
 
@@ -48,32 +49,32 @@ type SamplingConfig struct {
 // without a placement O(jobs × types + GPUs).
 //
 // With Ring the cluster must have a bandwidth between nodes; errors are *hare.InvalidError.
-func NewSampling(cluster *hare.Cluster, sizes JobSizes, cfg SamplingConfig) (*ListScheduler, error) {
-	return newOpened(cluster, cfg.rule(sizes.Rounds))
+func NewSampling(cluster *hare.Cluster, sizes JobSizes, cfg SamplingConfig) (*list.Scheduler, error) {
+	return list.NewOpened(cluster, cfg.rule(sizes.Rounds))
 }
 
 // rule is the rule for the rounds of each job; nil means that they are learned.
-func (cfg SamplingConfig) rule(rounds map[string]int64) Rule {
+func (cfg SamplingConfig) rule(rounds map[string]int64) list.Rule {
 	if cfg.Market.Tries == 0 {
 		cfg.Market.Tries = -1 // the market alone: a placement is made at each arrival and end
 	}
 	s := &sampling{cfg: cfg}
-	return Rule{
+	return list.Rule{
 		Opened: s.readRing,
 		Name:   "sampling", Rounds: rounds, LearnSizes: rounds == nil,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return float64(j.Number()) },
 		Prepare:  s.prepare, Assign: s.assign,
-		Left:    func(*ListScheduler, *JobState, bool) { s.due = true },
-		Resized: func(*ListScheduler) { s.due = true },
+		Left:    func(*list.Scheduler, *list.JobState, bool) { s.due = true },
+		Resized: func(*list.Scheduler) { s.due = true },
 		State:   s.encode, Restore: s.decode,
 	}
 }
 
 // parseSampling is the rule for the parameters of a session.
-func parseSampling(parameters []byte) (Rule, error) {
+func parseSampling(parameters []byte) (list.Rule, error) {
 	cfg, err := readSampling(parameters)
 	if err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	return cfg.rule(nil), nil
 }
@@ -97,14 +98,15 @@ func readSampling(parameters []byte) (cfg SamplingConfig, err error) {
 		OnlyPlaced: form.OnlyPlaced, WholeRounds: form.Whole, Ring: form.Ring}
 	if form.Draws != nil {
 		if *form.Draws < 1 || *form.Draws > maxDraws {
-			return cfg, invalid("/draws", "out_of_range", "sampling: draws is %d: it must be from 1 to %d", *form.Draws,
+			return cfg, online.Invalid("/draws", "out_of_range", "sampling: draws is %d: it must be from 1 to %d", *form.Draws,
 				maxDraws)
 		}
 		cfg.Market.Draws = *form.Draws
 	}
 	if form.Skip != nil {
 		if !(*form.Skip >= 0 && *form.Skip < 1) {
-			return cfg, invalid("/skip", "out_of_range", "sampling: skip is %v: it must be from 0 to below 1", *form.Skip)
+			return cfg, online.Invalid("/skip", "out_of_range", "sampling: skip is %v: it must be from 0 to below 1",
+				*form.Skip)
 		}
 		if cfg.Market.Skip = *form.Skip; cfg.Market.Skip == 0 {
 			cfg.Market.Skip = -1
@@ -113,13 +115,14 @@ func readSampling(parameters []byte) (cfg SamplingConfig, err error) {
 	switch form.Drawing {
 	case "", market.Near, market.Uniform:
 	default:
-		return cfg, invalid("/drawing", "unknown_value", "sampling: drawing is %.60q: use %s or %s", form.Drawing,
+		return cfg, online.Invalid("/drawing", "unknown_value", "sampling: drawing is %.60q: use %s or %s", form.Drawing,
 			market.Near, market.Uniform)
 	}
 	switch form.Valuation {
 	case "", market.Saving, market.Throughput:
 	default:
-		return cfg, invalid("/valuation", "unknown_value", "sampling: valuation is %.60q: use %s or %s", form.Valuation,
+		return cfg, online.Invalid("/valuation", "unknown_value", "sampling: valuation is %.60q: use %s or %s",
+			form.Valuation,
 			market.Saving, market.Throughput)
 	}
 	return cfg, nil
@@ -154,7 +157,7 @@ func (s *sampling) readRing(c *hare.Cluster) error {
 	levels := hare.NewLevels(c)
 	between := c.BandwidthMbps(levels, levels.Any())
 	if between == 0 {
-		return invalid("/ring", "not_known", "sampling: a ring needs the bandwidth between nodes: give the cluster "+
+		return online.Invalid("/ring", "not_known", "sampling: a ring needs the bandwidth between nodes: give the cluster "+
 			`bandwidth_gbps with "any"`)
 	}
 	const bps = 1e6 / 8
@@ -168,12 +171,12 @@ func (s *sampling) readRing(c *hare.Cluster) error {
 }
 
 // bytes is D of a relaxed job, of which a task takes computeUs and synchronises for the rest of durationUs.
-func (sr *samplingRing) bytes(j *JobState, m *mode) float64 {
-	k := float64(j.spec.Tasks)
-	if sr == nil || j.spec.Sync != hare.Relaxed || k < 2 || m.computeUs == 0 || m.durationUs <= m.computeUs {
+func (sr *samplingRing) bytes(j *hare.Job, m *list.Mode) float64 {
+	k := float64(j.Tasks)
+	if sr == nil || j.Sync != hare.Relaxed || k < 2 || m.ComputeUs == 0 || m.DurationUs <= m.ComputeUs {
 		return 0
 	}
-	return float64(m.durationUs-m.computeUs) / 1e6 * sr.BetweenBps * k / (2 * (k - 1))
+	return float64(m.DurationUs-m.ComputeUs) / 1e6 * sr.BetweenBps * k / (2 * (k - 1))
 }
 
 // gpuShare is a job's part of the placement.
@@ -183,7 +186,7 @@ type gpuShare struct {
 }
 
 // shareOf is the job's part of the placement; nil where it has none.
-func shareOf(j *JobState) *gpuShare {
+func shareOf(j *list.JobState) *gpuShare {
 	x, _ := j.Own.(*gpuShare)
 	return x
 }
@@ -197,19 +200,19 @@ func (g *gpuShare) of(gpuType int) int {
 }
 
 // prepare places the jobs again where something has changed.
-func (s *sampling) prepare(l *ListScheduler) {
+func (s *sampling) prepare(l *list.Scheduler) {
 	if !s.due {
 		return
 	}
 	s.due = false
-	free := slices.Clone(l.inService)
+	free := slices.Clone(l.InService())
 	jobs := s.choose(l, free)
 	for place, j := range jobs {
-		j.Own = &gpuShare{place: place, gpus: make([]int, len(l.types))}
+		j.Own = &gpuShare{place: place, gpus: make([]int, len(l.Types()))}
 	}
-	var fixed, divided []*JobState // by whether one type has all GPUs of a job
+	var fixed, divided []*list.JobState // by whether one type has all GPUs of a job
 	for _, j := range jobs {
-		if j.spec.Sync == hare.Relaxed || j.spec.Mix {
+		if j.Spec().Sync == hare.Relaxed || j.Spec().Mix {
 			divided = append(divided, j)
 		} else {
 			fixed = append(fixed, j)
@@ -248,31 +251,32 @@ func sum(of []int) int {
 }
 
 // leastGPUs is the number of GPUs with which a job is placed at least.
-func (s *sampling) leastGPUs(l *ListScheduler, j *JobState) int {
-	all, _ := l.room(j)
-	if j.spec.Sync == hare.Relaxed && (!s.cfg.WholeRounds || int64(all) < j.spec.Tasks) {
-		return j.taskGPUs()
+func (s *sampling) leastGPUs(l *list.Scheduler, j *list.JobState) int {
+	all, _ := l.Room(j)
+	if j.Spec().Sync == hare.Relaxed && (!s.cfg.WholeRounds || int64(all) < j.Spec().Tasks) {
+		return j.TaskGPUs()
 	}
-	return int(j.width())
+	return int(j.Width())
 }
 
 // choose chooses the jobs to place, in the order of their places: those that hold GPUs for good
 // first, and then by the GPU-time that they have left over their weight.
-func (s *sampling) choose(l *ListScheduler, inService []int) []*JobState {
-	var jobs []*JobState
-	key := map[*JobState]float64{}
-	for _, j := range l.jobs {
+func (s *sampling) choose(l *list.Scheduler, inService []int) []*list.JobState {
+	var jobs []*list.JobState
+	key := map[*list.JobState]float64{}
+	for _, j := range l.Active() {
 		j.Own = nil
-		if j.finished || !l.fitsWhenEmpty(j) {
+		if j.Finished() || !l.FitsWhenEmpty(j) {
 			continue
 		}
-		key[j] = float64(j.RoundsLeft()) * float64(l.RoundUs(j)) * float64(j.width()) / max(1, float64(j.spec.WeightMicro))
-		if j.spec.Sync == hare.Rigid && len(j.gpus) > 0 {
+		key[j] = float64(j.RoundsLeft()) * float64(l.RoundUs(j)) * float64(j.Width()) / max(1,
+			float64(j.Spec().WeightMicro))
+		if j.Spec().Sync == hare.Rigid && len(j.GPUs()) > 0 {
 			key[j] = -1
 		}
 		jobs = append(jobs, j)
 	}
-	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(key[a], key[b]) })
+	slices.SortStableFunc(jobs, func(a, b *list.JobState) int { return cmp.Compare(key[a], key[b]) })
 	room := sum(inService)
 	chosen := jobs[:0]
 	for _, j := range jobs {
@@ -284,26 +288,26 @@ func (s *sampling) choose(l *ListScheduler, inService []int) []*JobState {
 }
 
 // placeFixed gives each fixed job one type, and takes its GPUs from what is free.
-func (s *sampling) placeFixed(l *ListScheduler, jobs, fixed []*JobState, free []int) {
+func (s *sampling) placeFixed(l *list.Scheduler, jobs, fixed []*list.JobState, free []int) {
 	var counts [][]int
-	if len(l.types) > 1 {
+	if len(l.Types()) > 1 {
 		counts = s.market(l, jobs, free)
 	}
 	for i, j := range jobs {
-		if j.spec.Sync == hare.Relaxed || j.spec.Mix {
+		if j.Spec().Sync == hare.Relaxed || j.Spec().Mix {
 			continue
 		}
-		best, most, n := -1, -1, int(j.width())
-		for _, m := range j.modes { // the fastest first
-			t := m.gpuType
+		best, most, n := -1, -1, int(j.Width())
+		for _, m := range j.Modes() { // the fastest first
+			t := m.Type
 			given := 0
 			if counts != nil {
 				given = counts[i][t]
 			}
-			if j.spec.Sync == hare.Rigid && len(j.gpus) > 0 && l.gpus[j.gpus[0]].gpuType == t {
+			if j.Spec().Sync == hare.Rigid && len(j.GPUs()) > 0 && l.Slots()[j.GPUs()[0]].Type == t {
 				given = math.MaxInt // it stays
 			}
-			if free[t] >= n && l.most(j, t) >= j.spec.Tasks && given > most {
+			if free[t] >= n && l.Most(j, t) >= j.Spec().Tasks && given > most {
 				best, most = t, given
 			}
 		}
@@ -317,32 +321,32 @@ func (s *sampling) placeFixed(l *ListScheduler, jobs, fixed []*JobState, free []
 }
 
 // market divides free GPUs among jobs; nil where no category can be matched.
-func (s *sampling) market(l *ListScheduler, jobs []*JobState, free []int) [][]int {
+func (s *sampling) market(l *list.Scheduler, jobs []*list.JobState, free []int) [][]int {
 	p := &market.Problem{}
 	for t, n := range free {
 		c := market.Class{Workers: n}
 		if s.ring != nil {
-			c.PerNode, c.InsideBps, c.BetweenBps = s.ring.PerNode[l.types[t]], s.ring.InsideBps, s.ring.BetweenBps
+			c.PerNode, c.InsideBps, c.BetweenBps = s.ring.PerNode[l.Types()[t]], s.ring.InsideBps, s.ring.BetweenBps
 		}
 		p.Classes = append(p.Classes, c)
 	}
 	for _, j := range jobs {
-		x := market.Job{Weight: max(1, float64(j.spec.WeightMicro)), Iterations: float64(max(1, j.RoundsLeft())),
-			Samples: float64(j.spec.Tasks), Least: s.leastGPUs(l, j), Most: int(min(j.width(), math.MaxInt32)),
+		x := market.Job{Weight: max(1, float64(j.Spec().WeightMicro)), Iterations: float64(max(1, j.RoundsLeft())),
+			Samples: float64(j.Spec().Tasks), Least: s.leastGPUs(l, j), Most: int(min(j.Width(), math.MaxInt32)),
 			Rate: make([]float64, len(free))}
-		for i := range j.modes { // the fastest first
-			m := &j.modes[i]
-			us := m.durationUs
+		for i := range j.Modes() { // the fastest first
+			m := &j.Modes()[i]
+			us := m.DurationUs
 			if us == 0 {
 				us = l.RoundUs(j)
 			}
 			if i == 0 {
-				x.Bytes = s.ring.bytes(j, m)
+				x.Bytes = s.ring.bytes(j.Spec(), m)
 			}
-			if x.Bytes > 0 && m.computeUs > 0 {
-				us = m.computeUs
+			if x.Bytes > 0 && m.ComputeUs > 0 {
+				us = m.ComputeUs
 			}
-			x.Rate[m.gpuType] = 1e6 / float64(max(1, us)) / float64(j.taskGPUs())
+			x.Rate[m.Type] = 1e6 / float64(max(1, us)) / float64(j.TaskGPUs())
 		}
 		p.Jobs = append(p.Jobs, x)
 	}
@@ -355,57 +359,57 @@ func (s *sampling) market(l *ListScheduler, jobs []*JobState, free []int) [][]in
 
 // assign starts tasks on the GPUs that the placement gives their jobs, and then, as long as no job
 // waits for GPUs that others still hold, on the GPUs that are left over.
-func (s *sampling) assign(l *ListScheduler) {
-	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
-	if !l.anyFree() {
+func (s *sampling) assign(l *list.Scheduler) {
+	l.ForgetReservations()
+	if !l.AnyFree() {
 		return
 	}
-	var placed, others []*JobState
-	for _, j := range l.jobs {
+	var placed, others []*list.JobState
+	for _, j := range l.Active() {
 		switch {
-		case j.ready() == 0:
+		case j.Ready() == 0:
 		case shareOf(j) != nil:
 			placed = append(placed, j)
 		default:
 			others = append(others, j)
 		}
 	}
-	slices.SortFunc(placed, func(a, b *JobState) int { return cmp.Compare(shareOf(a).place, shareOf(b).place) })
+	slices.SortFunc(placed, func(a, b *list.JobState) int { return cmp.Compare(shareOf(a).place, shareOf(b).place) })
 	waits := false
 	for _, j := range placed {
-		l.openRound(j)
+		l.OpenRound(j)
 		switch {
-		case j.hold == hare.Relaxed:
+		case j.Hold() == hare.Relaxed:
 			s.startTasks(l, j, false)
-		case j.spec.Mix && s.sharesAreFree(l, j):
-			l.tryStart(j)
-		case !j.spec.Mix:
-			for _, m := range j.modes {
-				if int64(shareOf(j).of(m.gpuType)) == j.width() && l.canUse(j, m, j.spec.Tasks) {
-					l.startOn(j, m, j.spec.Tasks)
+		case j.Spec().Mix && s.sharesAreFree(l, j):
+			l.TryStart(j)
+		case !j.Spec().Mix:
+			for _, m := range j.Modes() {
+				if int64(shareOf(j).of(m.Type)) == j.Width() && l.CanUse(j, m, j.Spec().Tasks) {
+					l.StartOn(j, m, j.Spec().Tasks)
 					break
 				}
 			}
 		}
-		if j.hold != hare.Relaxed && j.ready() > 0 && (l.nodes == nil || !l.heldByQuota(j)) {
+		if j.Hold() != hare.Relaxed && j.Ready() > 0 && (l.Nodes() == nil || !l.HeldByQuota(j)) {
 			waits = true
 		}
 	}
-	idle := !slices.ContainsFunc(l.jobs, func(j *JobState) bool { return j.active > 0 || len(j.gpus) > 0 })
+	idle := !slices.ContainsFunc(l.Active(), func(j *list.JobState) bool { return j.Running() > 0 || len(j.GPUs()) > 0 })
 	if !idle && (waits || s.cfg.OnlyPlaced) {
 		return
 	}
 	if !idle {
 		for _, j := range placed {
-			if j.hold == hare.Relaxed {
+			if j.Hold() == hare.Relaxed {
 				s.startTasks(l, j, true)
 			}
 		}
 	}
-	for _, of := range [][]*JobState{placed, others} {
+	for _, of := range [][]*list.JobState{placed, others} {
 		if idle || len(of) > 0 && shareOf(of[0]) == nil {
 			for _, j := range of {
-				for j.ready() > 0 && l.tryStart(j) {
+				for j.Ready() > 0 && l.TryStart(j) {
 				}
 			}
 		}
@@ -413,9 +417,9 @@ func (s *sampling) assign(l *ListScheduler) {
 }
 
 // sharesAreFree reports whether a gang that mixes types finds the GPUs of its share free.
-func (s *sampling) sharesAreFree(l *ListScheduler, j *JobState) bool {
+func (s *sampling) sharesAreFree(l *list.Scheduler, j *list.JobState) bool {
 	for t, n := range shareOf(j).gpus {
-		if len(l.free[t]) < n {
+		if len(l.Free()[t]) < n {
 			return false
 		}
 	}
@@ -424,33 +428,33 @@ func (s *sampling) sharesAreFree(l *ListScheduler, j *JobState) bool {
 
 // startTasks starts tasks of a relaxed job on the GPUs of its share, the fastest types first, or
 // with beyond set on other GPUs that are not slower than any of its share.
-func (s *sampling) startTasks(l *ListScheduler, j *JobState, beyond bool) {
-	held := make([]int, len(l.types))
-	for _, g := range j.gpus {
-		held[l.gpus[g].gpuType]++
+func (s *sampling) startTasks(l *list.Scheduler, j *list.JobState, beyond bool) {
+	held := make([]int, len(l.Types()))
+	for _, g := range j.GPUs() {
+		held[l.Slots()[g].Type]++
 	}
-	n := j.taskGPUs()
+	n := j.TaskGPUs()
 	slowest := -1
-	for i, m := range j.modes {
-		if shareOf(j).of(m.gpuType) > 0 {
+	for i, m := range j.Modes() {
+		if shareOf(j).of(m.Type) > 0 {
 			slowest = i
 		}
 	}
 	faster := int64(0) // GPUs of the share of faster types, in tasks
-	for i, m := range j.modes {
+	for i, m := range j.Modes() {
 		if i > slowest && beyond {
 			return
 		}
-		for j.ready() > 0 && (beyond || held[m.gpuType]+n <= shareOf(j).of(m.gpuType)) && l.canUse(j, m, 1) {
+		for j.Ready() > 0 && (beyond || held[m.Type]+n <= shareOf(j).of(m.Type)) && l.CanUse(j, m, 1) {
 			// The faster GPUs are busy. They end all tasks that wait in so many turns more.
-			if turns := (j.ready() + faster - 1) / max(1, faster); faster > 0 &&
-				m.durationUs > 0 && m.durationUs >= j.modes[i-1].durationUs*(turns+1) {
+			if turns := (j.Ready() + faster - 1) / max(1, faster); faster > 0 &&
+				m.DurationUs > 0 && m.DurationUs >= j.Modes()[i-1].DurationUs*(turns+1) {
 				break
 			}
-			l.startOn(j, m, 1)
-			held[m.gpuType] += n
+			l.StartOn(j, m, 1)
+			held[m.Type] += n
 		}
-		faster += int64(shareOf(j).of(m.gpuType) / n)
+		faster += int64(shareOf(j).of(m.Type) / n)
 	}
 }
 
@@ -462,9 +466,9 @@ type samplingSnapshot struct {
 	Ring   *samplingRing `json:"ring,omitempty"`
 }
 
-func (s *sampling) encode(l *ListScheduler) any {
+func (s *sampling) encode(l *list.Scheduler) any {
 	out := samplingSnapshot{Due: s.due, Ring: s.ring}
-	for _, j := range l.jobs {
+	for _, j := range l.Active() {
 		var share []int
 		if shareOf(j) != nil {
 			share = append([]int{shareOf(j).place}, shareOf(j).gpus...)
@@ -474,9 +478,9 @@ func (s *sampling) encode(l *ListScheduler) any {
 	return out
 }
 
-func (s *sampling) decode(l *ListScheduler, state json.RawMessage) bool {
+func (s *sampling) decode(l *list.Scheduler, state json.RawMessage) bool {
 	var in samplingSnapshot
-	if decodeState(state, &in) != nil || len(in.Shares) != len(l.jobs) {
+	if list.DecodeState(state, &in) != nil || len(in.Shares) != len(l.Active()) {
 		return false
 	}
 	s.due, s.ring = in.Due, in.Ring
@@ -489,11 +493,11 @@ func (s *sampling) decode(l *ListScheduler, state json.RawMessage) bool {
 		if len(share) == 0 {
 			continue
 		}
-		if len(share)-1 > len(l.types) || seen[share[0]] || slices.Min(share) < 0 || slices.Max(share) > hare.MaxGPUs {
+		if len(share)-1 > len(l.Types()) || seen[share[0]] || slices.Min(share) < 0 || slices.Max(share) > hare.MaxGPUs {
 			return false
 		}
 		seen[share[0]] = true
-		l.jobs[i].Own = &gpuShare{place: share[0], gpus: share[1:]}
+		l.Active()[i].Own = &gpuShare{place: share[0], gpus: share[1:]}
 	}
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/market"
 )
 
@@ -29,8 +30,8 @@ func TestSamplingRing(t *testing.T) {
 	if want := (&samplingRing{300e9 / 8, 25e9 / 8, map[string]int{"A": 4}}); !reflect.DeepEqual(s.ring, want) {
 		t.Errorf("%+v", s.ring)
 	}
-	j := &JobState{spec: &hare.Job{Tasks: 4}}
-	m := &mode{computeUs: 1e6, durationUs: 4e6}
+	j := &hare.Job{Tasks: 4}
+	m := &list.Mode{ComputeUs: 1e6, DurationUs: 4e6}
 	p := &market.Problem{Classes: []market.Class{{Workers: 6, PerNode: 1, InsideBps: s.ring.InsideBps,
 		BetweenBps: s.ring.BetweenBps}}, Jobs: []market.Job{{Weight: 1, Iterations: 1, Samples: 4, Rate: []float64{1},
 		Bytes: s.ring.bytes(j, m)}}}
@@ -44,9 +45,9 @@ func TestSamplingRing(t *testing.T) {
 		}
 	}
 	for name, none := range map[string]float64{
-		"a gang":             s.ring.bytes(&JobState{spec: &hare.Job{Tasks: 4, Sync: hare.Gang}}, m),
-		"a task":             s.ring.bytes(&JobState{spec: &hare.Job{Tasks: 1}}, m),
-		"no synchronisation": s.ring.bytes(j, &mode{computeUs: 1, durationUs: 1}),
+		"a gang":             s.ring.bytes(&hare.Job{Tasks: 4, Sync: hare.Gang}, m),
+		"a task":             s.ring.bytes(&hare.Job{Tasks: 1}, m),
+		"no synchronisation": s.ring.bytes(j, &list.Mode{ComputeUs: 1, DurationUs: 1}),
 		"no ring":            (*samplingRing)(nil).bytes(j, m),
 	} {
 		if none != 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/assignment"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // NewSchedAlloX is the baseline Sched_Allox of the Hare paper, after AlloX
@@ -21,16 +22,16 @@ import (
 // when its type has room, and others pass it. Weights are not looked at. In sessions only
 // the maxMatched jobs with the least time left are matched, and the others come after
 // them by arrival, since the time of matching grows with the cube of the jobs.
-func NewSchedAlloX(cluster *hare.Cluster, sizes JobSizes) *ListScheduler {
-	return NewListScheduler(cluster, schedAlloX(sizes.Rounds))
+func NewSchedAlloX(cluster *hare.Cluster, sizes JobSizes) *list.Scheduler {
+	return list.New(cluster, schedAlloX(sizes.Rounds))
 }
 
 // schedAlloX is the rule for the rounds of each job; nil means that they are learned.
-func schedAlloX(rounds map[string]int64) Rule {
+func schedAlloX(rounds map[string]int64) list.Rule {
 	a := &allox{}
-	r := Rule{
+	r := list.Rule{
 		Name: "sched_allox", Hold: hare.Rigid, Rounds: rounds, LearnSizes: rounds == nil, Plan: a.plan,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.priority },
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return rankOf(j) },
 	}
 	if rounds == nil {
 		r.Plan = a.planFew
@@ -47,19 +48,19 @@ type allox struct {
 const maxMatched = 100
 
 // planFew is plan for the jobs with the least time left; the others come after them.
-func (a *allox) planFew(l *ListScheduler, waiting []*JobState) {
+func (a *allox) planFew(l *list.Scheduler, waiting []*list.JobState) {
 	if len(waiting) <= maxMatched {
 		a.plan(l, waiting)
 		return
 	}
 	waiting = slices.Clone(waiting)
 	for _, j := range waiting {
-		j.priority = float64(j.RoundsLeft()) * float64(l.RoundUs(j))
+		j.Own = float64(j.RoundsLeft()) * float64(l.RoundUs(j))
 	}
-	slices.SortStableFunc(waiting, func(a, b *JobState) int { return cmp.Compare(a.priority, b.priority) })
+	slices.SortStableFunc(waiting, func(a, b *list.JobState) int { return cmp.Compare(rankOf(a), rankOf(b)) })
 	a.plan(l, waiting[:maxMatched])
 	for _, j := range waiting[maxMatched:] {
-		j.onlyType, j.priority = -1, float64(j.serial)
+		j.OnlyType, j.Own = -1, float64(j.Number())
 	}
 }
 
@@ -70,14 +71,14 @@ type alloxPlace struct {
 
 // plan matches the jobs that wait; O(jobs³ · types) at worst. Priorities are the
 // places, the furthest from the last first.
-func (a *allox) plan(l *ListScheduler, waiting []*JobState) {
+func (a *allox) plan(l *list.Scheduler, waiting []*list.JobState) {
 	tasks := int64(0)
 	for _, j := range waiting {
-		tasks += j.width()
+		tasks += j.Width()
 	}
 	mean := max(1, int(tasks)/len(waiting))
 	a.places = a.places[:0]
-	for t, free := range l.free {
+	for t, free := range l.Free() {
 		for i := 0; i < len(waiting) && len(free) > 0; i++ {
 			a.places = append(a.places, alloxPlace{t, float64(1 + i/max(1, len(free)/mean))})
 		}
@@ -86,10 +87,10 @@ func (a *allox) plan(l *ListScheduler, waiting []*JobState) {
 	a.solver.Begin(len(waiting), len(a.places))
 	columns := a.solver.Solve(func(row int, cost []float64) {
 		j := waiting[row]
-		leftS := make([]float64, len(l.types))
-		for _, m := range j.modes {
-			if l.most(j, m.gpuType) >= j.spec.Tasks {
-				leftS[m.gpuType] = min(float64(j.RoundsLeft())*float64(m.durationUs)/1e6, longest)
+		leftS := make([]float64, len(l.Types()))
+		for _, m := range j.Modes() {
+			if l.Most(j, m.Type) >= j.Spec().Tasks {
+				leftS[m.Type] = min(float64(j.RoundsLeft())*float64(m.DurationUs)/1e6, longest)
 			}
 		}
 		for c, p := range a.places {
@@ -101,10 +102,10 @@ func (a *allox) plan(l *ListScheduler, waiting []*JobState) {
 	})
 	for i, j := range waiting {
 		p := a.places[columns[i]]
-		j.onlyType, j.priority = -1, -p.last
-		for _, m := range j.modes {
-			if m.gpuType == p.gpuType && l.most(j, p.gpuType) >= j.spec.Tasks {
-				j.onlyType = p.gpuType
+		j.OnlyType, j.Own = -1, -p.last
+		for _, m := range j.Modes() {
+			if m.Type == p.gpuType && l.Most(j, p.gpuType) >= j.Spec().Tasks {
+				j.OnlyType = p.gpuType
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/relax"
 )
 
@@ -34,9 +35,9 @@ func NewSchedHomo(ctx context.Context, inst *hare.Instance) (online.Policy, erro
 	for i := range m.Jobs {
 		order[inst.Jobs[i].ID] = sums[i] / max(1, rounds[i])
 	}
-	return NewListScheduler(&inst.Cluster, Rule{
+	return list.New(&inst.Cluster, list.Rule{
 		Name: "sched_homo", Hold: hare.Rigid, TypesByName: true, Rounds: SizesOf(inst).Rounds,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return order[j.spec.ID] },
+		Priority: func(_ *list.Scheduler, j *list.JobState) float64 { return order[j.Spec().ID] },
 	}), nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // SlurmConfig weighs the factors of NewSlurm, as PriorityWeightAge and the like
@@ -26,16 +27,16 @@ type SlurmConfig struct {
 // first. [I] The weights, which every site sets by itself; the job's weight
 // stands for its QOS; no users, so no fair share; Slurm keeps reservations for
 // more than one job.
-func NewSlurm(cluster *hare.Cluster, sizes JobSizes, cfg SlurmConfig) *ListScheduler {
+func NewSlurm(cluster *hare.Cluster, sizes JobSizes, cfg SlurmConfig) *list.Scheduler {
 	cfg = cfg.withDefaults()
 	heaviest, gpus := float64(max(1, sizes.MaxWeightMicro)), 0.0
-	priority := func(l *ListScheduler, j *JobState) float64 {
+	priority := func(l *list.Scheduler, j *list.JobState) float64 {
 		if gpus == 0 {
-			gpus = float64(max(1, len(l.gpus)))
+			gpus = float64(max(1, len(l.Slots())))
 		}
 		return cfg.priority(l, j, gpus, heaviest)
 	}
-	return NewListScheduler(cluster, Rule{Name: "slurm", Hold: hare.Rigid, Backfill: true, Priority: priority,
+	return list.New(cluster, list.Rule{Name: "slurm", Hold: hare.Rigid, Backfill: true, Priority: priority,
 		Rounds: sizes.Rounds})
 }
 
@@ -50,30 +51,30 @@ func (sc SlurmConfig) withDefaults() SlurmConfig {
 }
 
 // priority is minus Slurm's, for a cluster of so many GPUs and a greatest weight.
-func (sc SlurmConfig) priority(l *ListScheduler, j *JobState, gpus, heaviest float64) float64 {
-	age := min(1, float64(l.nowUs-j.arrivedUs)/float64(sc.MaxAgeUs))
-	size := min(1, float64(j.width())/gpus)
-	return -(sc.Age*age + sc.Size*size + sc.QOS*float64(j.spec.WeightMicro)/heaviest)
+func (sc SlurmConfig) priority(l *list.Scheduler, j *list.JobState, gpus, heaviest float64) float64 {
+	age := min(1, float64(l.NowUs()-j.ArrivedUs())/float64(sc.MaxAgeUs))
+	size := min(1, float64(j.Width())/gpus)
+	return -(sc.Age*age + sc.Size*size + sc.QOS*float64(j.Spec().WeightMicro)/heaviest)
 }
 
 // session is the rule for sessions.
-func (sc SlurmConfig) session() Rule {
+func (sc SlurmConfig) session() list.Rule {
 	sc = sc.withDefaults()
 	gpus, heaviest := 1.0, 1.0
-	return Rule{
+	return list.Rule{
 		Name: "slurm", Hold: hare.Rigid, Backfill: true, LearnSizes: true,
-		Priority: func(l *ListScheduler, j *JobState) float64 { return sc.priority(l, j, gpus, heaviest) },
-		Prepare: func(l *ListScheduler) {
+		Priority: func(l *list.Scheduler, j *list.JobState) float64 { return sc.priority(l, j, gpus, heaviest) },
+		Prepare: func(l *list.Scheduler) {
 			gpus, heaviest = float64(max(1, l.GPUs())), 1
-			for _, j := range l.jobs {
-				heaviest = max(heaviest, float64(j.spec.WeightMicro))
+			for _, j := range l.Active() {
+				heaviest = max(heaviest, float64(j.Spec().WeightMicro))
 			}
 		},
 	}
 }
 
 // parseSlurm reads {"age": 1000, "size": 1000, "qos": 2000, "max_age_s": 604800}.
-func parseSlurm(parameters []byte) (Rule, error) {
+func parseSlurm(parameters []byte) (list.Rule, error) {
 	form := struct {
 		Age     *float64     `json:"age"`
 		Size    *float64     `json:"size"`
@@ -81,7 +82,7 @@ func parseSlurm(parameters []byte) (Rule, error) {
 		MaxAgeS *json.Number `json:"max_age_s"`
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	cfg := SlurmConfig{}.withDefaults()
 	for _, factor := range []struct {
@@ -93,18 +94,20 @@ func parseSlurm(parameters []byte) (Rule, error) {
 			continue
 		}
 		if !(*factor.given >= 0 && *factor.given <= maxFactor) {
-			return Rule{}, invalid("/"+factor.name, "out_of_range", "slurm: %s is %v: it must be from 0 to %d", factor.name,
+			return list.Rule{}, online.Invalid("/"+factor.name, "out_of_range",
+				"slurm: %s is %v: it must be from 0 to %d", factor.name,
 				*factor.given, int64(maxFactor))
 		}
 		*factor.value = *factor.given
 	}
 	if cfg.Age == 0 && cfg.Size == 0 && cfg.QOS == 0 {
-		return Rule{}, invalid("/age", "out_of_range", "slurm: age, size and qos are all 0: one must be above 0")
+		return list.Rule{}, online.Invalid("/age", "out_of_range",
+			"slurm: age, size and qos are all 0: one must be above 0")
 	}
 	if form.MaxAgeS != nil {
-		us, err := positiveMicros("/max_age_s", *form.MaxAgeS)
+		us, err := list.PositiveMicros("/max_age_s", *form.MaxAgeS)
 		if err != nil {
-			return Rule{}, err
+			return list.Rule{}, err
 		}
 		cfg.MaxAgeUs = us
 	}

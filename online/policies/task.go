@@ -1,6 +1,6 @@
-// Package policies holds the policies that place tasks on GPUs, a small file each,
-// for the engine sim.Run and for sessions. docs/use/policies.md#policies-that-place-tasks lists them, with
-// what each knows and what is assumed.
+// Package policies has the policies that place tasks on GPUs, a small file each, and their registry, for the engine
+// sim.Run and for sessions. The policies rolling and hgittins are in package rolling.
+// docs/use/policies.md#policies-that-place-tasks lists all, with what each knows and what is assumed.
 package policies
 
 import (
@@ -12,7 +12,9 @@ import (
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/sim"
 )
@@ -50,13 +52,13 @@ type Config struct {
 	// Seed is the seed of hare_offline's search.
 	Seed int64
 	// HGittins is for hgittins.
-	HGittins HGittinsConfig
+	HGittins rolling.HGittinsConfig
 	// ASRPT is for asrpt.
 	ASRPT ASRPTConfig
 	// Sampling is for sampling; Seed is the seed of its draws.
 	Sampling SamplingConfig
 	// Rolling is for rolling.
-	Rolling RollingConfig
+	Rolling rolling.Config
 	// OneNode makes list schedulers (all policies except hlas, fifo and the plans) start a
 	// round on GPUs of one node where a node has enough free GPUs, and of these nodes on
 	// the one with the fewest free GPUs: best fit. [I] No job waits for a node.
@@ -65,10 +67,10 @@ type Config struct {
 	// see HareConfig.
 	Assign greedy.Rule
 	// Parameters are those of the policy in sessions, as JSON, which replace all other settings of
-	// the policy but Estimates; nil means that there are none. Policies that are told sizes
+	// the policy but Estimates; nil means that there are none. Policies that are given sizes
 	// (Learned) take them with Estimates alone.
 	Parameters json.RawMessage
-	// Estimates makes policies that are told sizes in simulations (Learned) go by estimates
+	// Estimates makes policies that are given sizes in simulations (Learned) go by estimates
 	// instead, as in sessions. The other settings are then the defaults of sessions.
 	Estimates bool
 }
@@ -110,24 +112,6 @@ type FromSizes func(*hare.Cluster, JobSizes, Config) (online.Policy, error)
 // FromFuture makes a policy that knows all jobs and windows of service beforehand.
 type FromFuture func(context.Context, *hare.Instance, Config) (online.Policy, error)
 
-// JobSizes is the knowledge of policies that know sizes.
-type JobSizes struct {
-	// Rounds are those of each job, by its ID.
-	Rounds map[string]int64
-	// MaxWeightMicro is the greatest weight of a job.
-	MaxWeightMicro int64
-}
-
-// SizesOf is the sizes of the jobs of inst.
-func SizesOf(inst *hare.Instance) JobSizes {
-	s := JobSizes{Rounds: make(map[string]int64, len(inst.Jobs))}
-	for i := range inst.Jobs {
-		s.Rounds[inst.Jobs[i].ID] = inst.Jobs[i].Rounds
-		s.MaxWeightMicro = max(s.MaxWeightMicro, inst.Jobs[i].WeightMicro)
-	}
-	return s
-}
-
 func (FromEvents) knows() Knowledge       { return Nothing }
 func (FromDistribution) knows() Knowledge { return Distribution }
 func (FromSizes) knows() Knowledge        { return Sizes }
@@ -162,7 +146,7 @@ func (le Learned) make(ctx context.Context, inst *hare.Instance, cfg Config) (on
 	return le.Maker.make(ctx, inst, cfg)
 }
 
-var errParameters = errors.New("parameters of a policy that is told sizes")
+var errParameters = errors.New("parameters of a policy that is given sizes")
 
 // orNil keeps a nil pointer from becoming an interface that is not nil.
 func orNil[P online.Policy](p P, err error) (online.Policy, error) {
@@ -186,10 +170,10 @@ func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (onli
 	}
 	made, err := info.Maker.make(ctx, inst, cfg)
 	switch l := made.(type) {
-	case *ListScheduler:
-		l.rule.oneNode = cfg.OneNode
-	case *Rolling:
-		l.rule.oneNode = cfg.OneNode
+	case *list.Scheduler:
+		l.SetOneNode(cfg.OneNode)
+	case *rolling.Policy:
+		l.SetOneNode(cfg.OneNode)
 	}
 	return made, err
 }
@@ -223,22 +207,23 @@ func (info Info) plansAll(cfg Config) bool {
 // FromRule makes policies of a list scheduler that knows nothing but the events:
 // simulated gives its rule for a simulation, session for the parameters of a
 // session.
-func FromRule(simulated func(Config) (Rule, error), session func(parameters []byte) (Rule, error)) FromEvents {
+func FromRule(simulated func(Config) (list.Rule, error), session func(parameters []byte) (list.Rule,
+	error)) FromEvents {
 	return FromEvents{
 		New: func(cluster *hare.Cluster, cfg Config) (online.Durable, error) {
 			r, err := simulated(cfg)
 			if err != nil {
 				return nil, err
 			}
-			return NewListScheduler(cluster, r), nil
+			return list.New(cluster, r), nil
 		},
 		Session: SessionOf(session),
 	}
 }
 
 // without makes policies of a rule that has no parameters.
-func without(r Rule) FromEvents {
-	return FromRule(func(Config) (Rule, error) { return r, nil }, withoutParameters(func() Rule { return r }))
+func without(r list.Rule) FromEvents {
+	return FromRule(func(Config) (list.Rule, error) { return r, nil }, withoutParameters(func() list.Rule { return r }))
 }
 
 var policies = []Info{
@@ -248,7 +233,7 @@ var policies = []Info{
 		}), SessionOf(parseASRPT)}},
 	{"easy_backfill", "first come first served with EASY backfill",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewEASY(c, s), nil }),
-			SessionOf(withoutParameters(func() Rule { return easy(nil) }))}},
+			SessionOf(withoutParameters(func() list.Rule { return easy(nil) }))}},
 	{"fifo", "first come first served, task by task", FromEvents{
 		New: func(c *hare.Cluster, _ Config) (online.Durable, error) {
 			return durable(online.NewFIFO(inService(c)))
@@ -265,19 +250,19 @@ var policies = []Info{
 		},
 	}},
 	{"gandiva", "time slicing in turn", FromRule(
-		func(cfg Config) (Rule, error) { return GandivaConfig{SliceUs: cfg.LeaseUs}.rule() }, parseGandiva)},
+		func(cfg Config) (list.Rule, error) { return GandivaConfig{SliceUs: cfg.LeaseUs}.rule() }, parseGandiva)},
 	{"gavel_fifo", "the Hare paper's Gavel_FIFO: whole jobs by arrival, on the fastest type with room",
 		without(gavelFIFO())},
 	{"hare_offline", "follows the plan that Hare finds by prices and search",
 		Learned{FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Moves: c.Moves, Seed: c.Seed, Assign: c.Assign})
-		}), rollingSession(RollingConfig{name: "hare_offline", Work: planner.Work{Moves: defaultMoves}})}},
+		}), rollingSession(rolling.Config{Name: "hare_offline", Work: planner.Work{Moves: defaultMoves}})}},
 	{"hare_paper", "follows the plan of the Hare paper's algorithm 1 on the repaired relaxation",
 		Learned{FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Paper: true, Assign: c.Assign})
 		}), SessionOf(withoutParameters(hareInSessions))}},
 	{"hgittins", "HLAS repaired: Gittins index of learned sizes over tasks, never on a far slower type", FromRule(
-		func(cfg Config) (Rule, error) { return cfg.HGittins.rule(), nil }, parseHGittins)},
+		func(cfg Config) (list.Rule, error) { return cfg.HGittins.Rule(), nil }, rolling.ParseHGittins)},
 	{"hlas", "heterogeneity-aware least attained service, task by task", FromEvents{
 		New: func(c *hare.Cluster, cfg Config) (online.Durable, error) {
 			h := online.HLASConfig{Kappa: cfg.Kappa}
@@ -313,7 +298,7 @@ var policies = []Info{
 	{"sched_allox", "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) {
 			return NewSchedAlloX(c, s), nil
-		}), SessionOf(withoutParameters(func() Rule { return schedAlloX(nil) }))}},
+		}), SessionOf(withoutParameters(func() list.Rule { return schedAlloX(nil) }))}},
 	{"sched_homo", "the Hare paper's Sched_Homo: weighted completion time as if all GPUs were alike",
 		Learned{FromFuture(func(ctx context.Context, i *hare.Instance, _ Config) (online.Policy, error) {
 			return orNil(NewSchedHomo(ctx, i))
@@ -324,13 +309,13 @@ var policies = []Info{
 		}), SessionOf(parseSlurm)}},
 	{"srtf", "shortest remaining time first, round by round",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewSRTF(c, s), nil }),
-			SessionOf(withoutParameters(func() Rule { return srtf(nil) }))}},
+			SessionOf(withoutParameters(func() list.Rule { return srtf(nil) }))}},
 	{"themis", "leases to the worst off by finish-time fairness, by auction",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, cfg Config) (online.Policy, error) {
 			return orNil(NewThemis(c, s, ThemisConfig{LeaseUs: cfg.LeaseUs}))
 		}), SessionOf(parseThemis)}},
 	{"tiresias", "discretised least attained GPU-time, round by round", FromRule(
-		func(cfg Config) (Rule, error) { return tiresiasConfig(cfg).rule() }, parseTiresias)},
+		func(cfg Config) (list.Rule, error) { return tiresiasConfig(cfg).rule() }, parseTiresias)},
 	{"tiresias_gittins", "attained GPU-time, then the Gittins index, round by round",
 		Learned{FromDistribution(func(c *hare.Cluster, d SizeDistribution, cfg Config) (online.Policy, error) {
 			return orNil(NewTiresiasGittins(c, d, tiresiasConfig(cfg)))
@@ -362,3 +347,43 @@ func Find(name string) (Info, bool) {
 
 // ErrInfeasible is the error of policies with knowledge Future where a job can never run.
 var ErrInfeasible = relax.ErrInfeasible
+
+// Session makes a policy for sessions. Such a policy can be stored and restored.
+type Session struct {
+	// Open makes the policy for a session on a cluster, with parameters as JSON or
+	// no bytes. Errors are *hare.InvalidError.
+	Open func(cluster *hare.Cluster, parameters []byte) (online.Durable, error)
+	// Restore makes the policy of which a snapshot was taken.
+	Restore func(snapshot []byte) (online.Durable, error)
+	// Check says what Open would refuse of parameters on every cluster. Errors are *hare.InvalidError.
+	Check func(parameters []byte) error
+}
+
+// Learned makes a policy that is given in simulations how long jobs take, or which jobs
+// come. In sessions the policy goes by estimates instead: those that come with jobs, and
+// what jobs that ended took.
+type Learned struct {
+	Maker // for simulations
+	Session
+}
+
+// Session is what makes the policy for sessions; false where it cannot run in one.
+func (info Info) Session() (Session, bool) {
+	switch m := info.Maker.(type) {
+	case FromEvents:
+		return m.Session, true
+	case Learned:
+		return m.Session, true
+	}
+	return Session{}, false
+}
+
+// KnowsInSession is what the policy goes by in a session beyond what has happened;
+// meaningless where it cannot run in one. Rolling and hgittins, which learn sizes in
+// simulations too, count as knowing nothing.
+func (info Info) KnowsInSession() Knowledge {
+	if _, ok := info.Maker.(Learned); ok {
+		return Estimates
+	}
+	return Nothing
+}

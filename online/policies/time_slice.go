@@ -1,6 +1,9 @@
 package policies
 
-import "github.com/hare-sched/hare"
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
+)
 
 // timeSlice is the part of a rule that lets a job keep its GPUs for some time, from
 // round to round, before it must ask again. A slice ends with the round in which it
@@ -8,23 +11,23 @@ import "github.com/hare-sched/hare"
 type timeSlice struct{ lengthUs int64 }
 
 // started begins a slice where none runs. It is Rule.started.
-func (ts timeSlice) started(l *ListScheduler, j *JobState, gpuType int) {
-	if l.nowUs >= j.leaseEndUs {
-		j.leaseEndUs = l.nowUs + ts.lengthUs
+func (ts timeSlice) started(l *list.Scheduler, j *list.JobState, gpuType int) {
+	if l.NowUs() >= j.LeaseEndUs {
+		j.LeaseEndUs = l.NowUs() + ts.lengthUs
 	}
-	j.onlyType = -1
-	if _, mix := l.holding(j); j.hold != hare.Relaxed && !mix {
-		j.onlyType = gpuType
+	j.OnlyType = -1
+	if _, mix := l.Holding(j); j.Hold() != hare.Relaxed && !mix {
+		j.OnlyType = gpuType
 	}
 }
 
 // runs reports whether a job has time left.
-func (ts timeSlice) runs(l *ListScheduler, j *JobState) bool { return l.nowUs < j.leaseEndUs }
+func (ts timeSlice) runs(l *list.Scheduler, j *list.JobState) bool { return l.NowUs() < j.LeaseEndUs }
 
 // review frees a job that waits at the end of a round to go to any type, where its
 // slice has run out or its GPUs are gone.
-func (ts timeSlice) review(l *ListScheduler, j *JobState) {
-	if !ts.runs(l, j) || j.onlyType >= 0 && l.roomNow(j, j.onlyType, j.spec.Tasks) < j.spec.Tasks {
-		j.onlyType = -1
+func (ts timeSlice) review(l *list.Scheduler, j *list.JobState) {
+	if !ts.runs(l, j) || j.OnlyType >= 0 && l.RoomNow(j, j.OnlyType, j.Spec().Tasks) < j.Spec().Tasks {
+		j.OnlyType = -1
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
@@ -26,8 +27,8 @@ func gang(id string, releaseS, rounds, tasks int64) hare.Job {
 }
 
 // must returns a function that fails the test if a policy could not be made.
-func must(t *testing.T) func(*policies.ListScheduler, error) online.Policy {
-	return func(p *policies.ListScheduler, err error) online.Policy {
+func must(t *testing.T) func(*list.Scheduler, error) online.Policy {
+	return func(p *list.Scheduler, err error) online.Policy {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +99,8 @@ func TestGittinsByHand(t *testing.T) {
 		inst), "x 0-14 y 2-4 z 4-6"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := times(t, must(t)(policies.NewTiresias(&inst.Cluster, cfg)), inst), "x 0-14 y 3-5 z 5-7"; got != want {
+	if got, want := times(t, must(t)(policies.NewTiresias(&inst.Cluster, cfg)), inst),
+		"x 0-14 y 3-5 z 5-7"; got != want {
 		t.Errorf("without the index: %s, want %s", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // TiresiasConfig tunes NewTiresias. The zero value is good.
@@ -28,62 +29,64 @@ type TiresiasConfig struct {
 // default threshold and knob; no placement by model skew, since the model has no
 // network; preemption at the end of a round, which is a gang on the fastest type
 // with room; jobs that do not fit are passed over.
-func NewTiresias(cluster *hare.Cluster, cfg TiresiasConfig) (*ListScheduler, error) {
+func NewTiresias(cluster *hare.Cluster, cfg TiresiasConfig) (*list.Scheduler, error) {
 	r, err := cfg.rule()
 	if err != nil {
 		return nil, err
 	}
-	return NewListScheduler(cluster, r), nil
+	return list.New(cluster, r), nil
 }
 
 // rule fills in the defaults. Errors are *hare.InvalidError.
-func (tc TiresiasConfig) rule() (Rule, error) {
+func (tc TiresiasConfig) rule() (list.Rule, error) {
 	r, err := tc.queues()
 	r.Name = "tiresias"
-	r.Priority = func(_ *ListScheduler, j *JobState) float64 { return float64(j.queue)*math.MaxInt32 + float64(j.serial) }
+	r.Priority = func(_ *list.Scheduler, j *list.JobState) float64 {
+		return float64(j.Queue)*math.MaxInt32 + float64(j.Number())
+	}
 	return r, err
 }
 
 // queues is the part of the rule that moves jobs between queues; the order inside
 // the queues is the caller's.
-func (tc *TiresiasConfig) queues() (Rule, error) {
+func (tc *TiresiasConfig) queues() (list.Rule, error) {
 	if tc.ThresholdsUs == nil {
 		tc.ThresholdsUs = []int64{3600 * 1e6}
 	}
 	for i, t := range tc.ThresholdsUs {
 		if t <= 0 || i > 0 && t <= tc.ThresholdsUs[i-1] {
-			return Rule{}, invalid("/thresholds_s/"+strconv.Itoa(i), "out_of_range",
+			return list.Rule{}, online.Invalid("/thresholds_s/"+strconv.Itoa(i), "out_of_range",
 				"tiresias: threshold %d is %s s: it must be positive and more than the one before", i,
 				hare.FormatMicros(t))
 		}
 	}
 	if math.IsNaN(tc.Knob) {
-		return Rule{}, invalid("/knob", "bad_value", "tiresias: the knob is no number")
+		return list.Rule{}, online.Invalid("/knob", "bad_value", "tiresias: the knob is not a number")
 	}
 	if tc.Knob == 0 {
 		tc.Knob = 8
 	}
 	thresholds, knob := tc.ThresholdsUs, tc.Knob
-	review := func(l *ListScheduler, j *JobState) {
-		waitedUs := j.waitedUs
-		if j.active == 0 {
-			waitedUs += l.nowUs - j.sinceUs
+	review := func(l *list.Scheduler, j *list.JobState) {
+		waitedUs := j.WaitedUs()
+		if j.Running() == 0 {
+			waitedUs += l.NowUs() - j.SinceUs()
 		}
-		for j.queue < len(thresholds) && float64(j.width())*float64(j.executedUs) >= float64(thresholds[j.queue]) {
-			j.queue++
+		for j.Queue < len(thresholds) && float64(j.Width())*float64(j.RunUs()) >= float64(thresholds[j.Queue]) {
+			j.Queue++
 		}
-		if j.queue > 0 && j.active == 0 && knob > 0 && float64(waitedUs) >= knob*float64(j.executedUs) {
-			j.queue, j.executedUs, j.waitedUs, j.sinceUs = 0, 0, 0, l.nowUs
+		if j.Queue > 0 && j.Running() == 0 && knob > 0 && float64(waitedUs) >= knob*float64(j.RunUs()) {
+			l.Promote(j)
 		}
 	}
-	return Rule{Hold: hare.Gang, Review: review, ThresholdsUs: thresholds}, nil
+	return list.Rule{Hold: hare.Gang, Review: review, ThresholdsUs: thresholds}, nil
 }
 
 // parseTiresias reads {"thresholds_s": [3600], "knob": 8}.
-func parseTiresias(parameters []byte) (Rule, error) {
+func parseTiresias(parameters []byte) (list.Rule, error) {
 	cfg, err := parseTiresiasConfig(parameters)
 	if err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	return cfg.rule()
 }
@@ -98,11 +101,12 @@ func parseTiresiasConfig(parameters []byte) (TiresiasConfig, error) {
 	}
 	cfg := TiresiasConfig{Knob: form.Knob}
 	if len(form.ThresholdsS) > maxQueues-1 {
-		return TiresiasConfig{}, invalid("/thresholds_s", "out_of_range", "%d thresholds: at most %d", len(form.ThresholdsS),
+		return TiresiasConfig{}, online.Invalid("/thresholds_s", "out_of_range", "%d thresholds: at most %d",
+			len(form.ThresholdsS),
 			maxQueues-1)
 	}
 	for i, t := range form.ThresholdsS {
-		us, err := positiveMicros("/thresholds_s/"+strconv.Itoa(i), t)
+		us, err := list.PositiveMicros("/thresholds_s/"+strconv.Itoa(i), t)
 		if err != nil {
 			return TiresiasConfig{}, err
 		}

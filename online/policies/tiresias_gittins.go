@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 )
 
 // NewTiresiasGittins is Tiresias' discretised 2D-Gittins index (NSDI 2019): queues
@@ -21,38 +22,38 @@ import (
 // where the paper has S − a; this is the paper's. [I] S is drawn from the jobs of
 // the instance themselves, rounds × tasks × the time of a round on the fastest
 // type; ties go by arrival. The rest is as in NewTiresias.
-func NewTiresiasGittins(cluster *hare.Cluster, sizes SizeDistribution, cfg TiresiasConfig) (*ListScheduler, error) {
+func NewTiresiasGittins(cluster *hare.Cluster, sizes SizeDistribution, cfg TiresiasConfig) (*list.Scheduler, error) {
 	r, _, err := cfg.byGittins(sizes)
 	if err != nil {
 		return nil, err
 	}
-	return NewListScheduler(cluster, r), nil
+	return list.New(cluster, r), nil
 }
 
 // byGittins is the rule for a distribution of sizes, with the index that the rule goes by.
-func (tc *TiresiasConfig) byGittins(sizes SizeDistribution) (Rule, *gittinsIndex, error) {
+func (tc *TiresiasConfig) byGittins(sizes SizeDistribution) (list.Rule, *gittinsIndex, error) {
 	r, err := tc.queues()
 	if err != nil {
-		return Rule{}, nil, err
+		return list.Rule{}, nil, err
 	}
 	index := newGittinsIndex(sizes, float64(tc.ThresholdsUs[0]))
 	r.Name = "tiresias_gittins"
-	r.Priority = func(_ *ListScheduler, j *JobState) float64 {
+	r.Priority = func(_ *list.Scheduler, j *list.JobState) float64 {
 		// From 0 to 1, falling with the index, which is in units of 1/Δ.
-		return float64(j.queue) + 1/(1+index.at(float64(j.width())*float64(j.executedUs)))
+		return float64(j.Queue) + 1/(1+index.at(float64(j.Width())*float64(j.RunUs())))
 	}
 	return r, index, nil
 }
 
 // parseTiresiasGittins reads {"thresholds_s": [3600], "knob": 8}, for a session.
-func parseTiresiasGittins(parameters []byte) (Rule, error) {
+func parseTiresiasGittins(parameters []byte) (list.Rule, error) {
 	cfg, err := parseTiresiasConfig(parameters)
 	if err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	r, index, err := cfg.byGittins(nil)
 	if err != nil {
-		return Rule{}, err
+		return list.Rule{}, err
 	}
 	s := &attainedSizes{index: index}
 	r.Prepare, r.Left, r.State, r.Restore = s.prepare, s.left, s.encode, s.decode
@@ -66,19 +67,19 @@ type attainedSizes struct {
 	dirty bool
 }
 
-func (as *attainedSizes) left(l *ListScheduler, j *JobState, ended bool) {
-	us := j.totalUs
-	if j.active > 0 {
-		us += l.nowUs - j.sinceUs
+func (as *attainedSizes) left(l *list.Scheduler, j *list.JobState, ended bool) {
+	us := j.ExecutedUs()
+	if j.Running() > 0 {
+		us += l.NowUs() - j.SinceUs()
 	}
 	if ended && us > 0 {
-		as.ended.add(spanUs(j.width(), us))
+		as.ended.add(list.SpanUs(j.Width(), us))
 		as.dirty = true
 	}
 }
 
 // prepare makes the index again where a job has ended since.
-func (as *attainedSizes) prepare(*ListScheduler) {
+func (as *attainedSizes) prepare(*list.Scheduler) {
 	if !as.dirty {
 		return
 	}
@@ -97,13 +98,13 @@ type sizesSnapshot struct {
 	Next    int     `json:"next"`
 }
 
-func (as *attainedSizes) encode(*ListScheduler) any {
+func (as *attainedSizes) encode(*list.Scheduler) any {
 	return sizesSnapshot{as.ended.all, as.ended.next}
 }
 
-func (as *attainedSizes) decode(l *ListScheduler, state json.RawMessage) bool {
+func (as *attainedSizes) decode(l *list.Scheduler, state json.RawMessage) bool {
 	var s sizesSnapshot
-	if decodeState(state, &s) != nil || !as.ended.restore(s.EndedUs, s.Next) {
+	if list.DecodeState(state, &s) != nil || !as.ended.restore(s.EndedUs, s.Next) {
 		return false
 	}
 	for _, us := range s.EndedUs {

@@ -292,7 +292,7 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 		j, g := w.find(d.Job), w.gpu(d.GPU)
 		switch {
 		case d.Type != hare.DecisionStart:
-			return fmt.Errorf("%s: is no type of decision", text)
+			return fmt.Errorf("%s: is not a type of decision", text)
 		case j == nil:
 			return fmt.Errorf("%s: no such job is there", text)
 		case g == nil || !g.here:

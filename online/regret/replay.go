@@ -179,7 +179,8 @@ func newReplay(h *Hindsight) (*replay, error) {
 		rp.jobs = append(rp.jobs, x)
 	}
 	if cut > 0 {
-		rp.notes = append(rp.notes, words.Count(cut, "job")+", cancelled or not ended: in the replay with the whole rounds "+
+		rp.notes = append(rp.notes, words.Count(cut,
+			"job")+", cancelled or not ended: in the replay with the whole rounds "+
 			"that were done, and not counted")
 	}
 	h.settle(rp.inst)

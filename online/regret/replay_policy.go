@@ -40,7 +40,7 @@ func (p *plannedReplayPolicy) WakeUs() int64 { return p.told.WakeUs() }
 // the session.
 func (rp *replayPolicy) WakeUs() int64 { return online.WakeUs(rp.Policy) }
 
-// learning returns a policy that is told what the policy of the session was told.
+// learning returns a policy that is given what the policy of the session was given.
 func (rp *replay) learning(p online.Policy) online.Policy {
 	told := replayPolicy{Policy: p, replay: rp}
 	if planned, ok := p.(online.Planned); ok {

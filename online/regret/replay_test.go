@@ -46,7 +46,8 @@ func play(t *testing.T, inst *hare.Instance, name string, cfg sim.Config) *playe
 }
 
 // alike are policies whose decisions depend on nothing but the events of a session.
-var alike = []string{"fifo", "hlas", "hgittins", "gavel_fifo", "kueue", "tiresias", "srtf", "easy_backfill", "gandiva"}
+var alike = []string{"fifo", "hlas", "hgittins", "gavel_fifo", "kueue", "tiresias", "srtf", "easy_backfill",
+	"gandiva"}
 
 // A replay under the session's own policy gives what happened, also where tasks take
 // other times than their profiles say and where tasks fail and GPUs leave. A replay under

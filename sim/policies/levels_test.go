@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	registry "github.com/hare-sched/hare/sim/policies"
 )
@@ -170,9 +172,9 @@ func TestGangsWithinARackDoNotStarve(t *testing.T) {
 	}
 	wide := &inst.Jobs[len(inst.Jobs)-1]
 	wide.GPUsPerTask, wide.Tasks, wide.Within = 0, 4, "rack"
-	guard := policies.GuardConfig{Kappa: 2}
-	cfg := policies.Config{HGittins: policies.HGittinsConfig{Guard: guard},
-		Rolling: policies.RollingConfig{Guard: guard, Work: planner.Work{Moves: -1, Cells: 4, Effort: 0.1}}}
+	guard := list.GuardConfig{Kappa: 2}
+	cfg := policies.Config{HGittins: rolling.HGittinsConfig{Guard: guard},
+		Rolling: rolling.Config{Guard: guard, Work: planner.Work{Moves: -1, Cells: 4, Effort: 0.1}}}
 	for _, name := range []string{"fifo", "hlas", "hgittins", "rolling", "easy_backfill", "slurm", "kueue_strict"} {
 		info, err := registry.FindTask(name)
 		if err != nil {

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	registry "github.com/hare-sched/hare/sim/policies"
 )
@@ -53,9 +55,9 @@ func guardedBy(inst *hare.Instance, out *sim.Outcome, kappa float64) (us int64) 
 // A job that needs a whole node gets one although jobs of one GPU fill all nodes for ever.
 func TestWideJobsDoNotStarveOnNodes(t *testing.T) {
 	inst := narrowAndWide()
-	guard := policies.GuardConfig{Kappa: 2}
-	cfg := policies.Config{HGittins: policies.HGittinsConfig{Guard: guard},
-		Rolling: policies.RollingConfig{Guard: guard, Work: planner.Work{Moves: -1, Cells: 4, Effort: 0.1}}}
+	guard := list.GuardConfig{Kappa: 2}
+	cfg := policies.Config{HGittins: rolling.HGittinsConfig{Guard: guard},
+		Rolling: rolling.Config{Guard: guard, Work: planner.Work{Moves: -1, Cells: 4, Effort: 0.1}}}
 	for _, name := range []string{"fifo", "hlas", "hgittins", "rolling", "easy_backfill", "kueue_strict"} {
 		info, err := registry.FindTask(name)
 		if err != nil {

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	registry "github.com/hare-sched/hare/sim/policies"
 )
@@ -34,9 +36,9 @@ func heldByQuota() *hare.Instance {
 // A job that its quota holds back does not hold back the jobs of others under any policy, and
 // starts as soon as the quota has room.
 func TestQuotasHoldNobodyElseBack(t *testing.T) {
-	guard := policies.GuardConfig{Kappa: 0.1}
-	cfg := policies.Config{ASRPT: policies.ASRPTConfig{Eager: true}, HGittins: policies.HGittinsConfig{Guard: guard},
-		Rolling: policies.RollingConfig{Guard: guard, Work: planner.Work{Moves: -1, Cells: 4, Effort: 0.1}}}
+	guard := list.GuardConfig{Kappa: 0.1}
+	cfg := policies.Config{ASRPT: policies.ASRPTConfig{Eager: true}, HGittins: rolling.HGittinsConfig{Guard: guard},
+		Rolling: rolling.Config{Guard: guard, Work: planner.Work{Moves: -1, Cells: 4, Effort: 0.1}}}
 	for _, info := range policies.All() {
 		if info.Knows() == policies.Future {
 			continue

@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/verify"
@@ -35,7 +36,7 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info registry.I
 		return nil, err
 	}
 	p, err := info.NewTask(ctx, inst, policies.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed),
-		Rolling:    policies.RollingConfig{Aside: s.req.PlanLatencyUs > 0},
+		Rolling:    rolling.Config{Aside: s.req.PlanLatencyUs > 0},
 		Parameters: parameters, Estimates: s.req.estimates()})
 	var fault *hare.InvalidError
 	if parameters != nil && errors.As(err, &fault) {

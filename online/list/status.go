@@ -1,0 +1,144 @@
+package list
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
+
+// Status is online.Observable.Status.
+func (l *Scheduler) Status() online.Status {
+	s := online.Status{Policy: l.rule.Name, NowUs: l.nowUs, Jobs: len(l.jobs), GPUs: []online.TypeStatus{}}
+	for q := range len(l.rule.ThresholdsUs) + 1 {
+		x := online.QueueStatus{Name: l.queueName(q)}
+		if q < len(l.rule.ThresholdsUs) {
+			x.ThresholdUs = l.rule.ThresholdsUs[q]
+		}
+		s.Queues = append(s.Queues, x)
+	}
+	for _, j := range l.jobs {
+		s.Queues[j.Queue].Jobs++
+		if j.active == 0 {
+			s.Queues[j.Queue].Waiting++
+		}
+		s.WaitingTasks = min(math.MaxInt64-j.Ready(), s.WaitingTasks) + j.Ready()
+		s.RunningTasks += j.active
+	}
+	for t, name := range l.types {
+		if n, free := l.inService[t], len(l.free[t]); n > 0 {
+			x := online.TypeStatus{Type: name, InService: int64(n), Free: int64(free), Held: int64(n - free)}
+			l.guardStatus(t, &x)
+			s.GPUs = append(s.GPUs, x)
+		}
+	}
+	slices.SortFunc(s.GPUs, func(a, b online.TypeStatus) int { return strings.Compare(a.Type, b.Type) })
+	if us := l.WakeUs(); us < math.MaxInt64 {
+		s.WakeUs = us
+	}
+	return s
+}
+
+func (l *Scheduler) queueName(q int) string {
+	switch {
+	case len(l.rule.ThresholdsUs) == 0:
+		return "all"
+	case q == 0:
+		return "first"
+	case q == len(l.rule.ThresholdsUs):
+		return "last"
+	}
+	return fmt.Sprint(q + 1)
+}
+
+// Explain is online.Observable.Explain.
+func (l *Scheduler) Explain(id string) (online.JobStatus, bool) {
+	j := l.jobOf[id]
+	if j == nil {
+		return online.JobStatus{}, false
+	}
+	s := online.JobStatus{
+		Job: id, Sync: j.spec.Sync.String(), State: "running", Round: j.round, Tasks: j.spec.Tasks,
+		TasksReady: j.Ready(), TasksActive: j.active, TasksEnded: j.ended, ArrivedUs: j.arrivedUs,
+		StartedUs: j.startedUs,
+		Queue:     l.queueName(j.Queue), ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, GuardUs: -1,
+		Speeds: []online.SpeedEstimate{},
+	}
+	total := j.totalUs
+	if j.active > 0 {
+		s.ExecutedUs += l.nowUs - j.sinceUs
+		total += l.nowUs - j.sinceUs
+	} else {
+		s.State = "waiting"
+		s.WaitedUs += l.nowUs - j.sinceUs
+		if s.GuardUs = l.guardUs(j); len(j.guarded.gpus) > 0 {
+			s.State = "gathering"
+		}
+	}
+	s.AttainedUs, s.CountedUs = times(j.spec.Tasks, total), times(j.spec.Tasks, s.ExecutedUs)
+	priority := l.rule.Priority(l, j)
+	for _, o := range l.jobs {
+		if p := l.rule.Priority(l, o); o != j && o.Ready() > 0 &&
+			(p < priority || p == priority && o.serial < j.serial) &&
+			sharesType(o, j) {
+			s.JobsAhead++
+		}
+	}
+	for _, m := range j.modes {
+		if m.ComputeUs > 0 {
+			s.Speeds = append(s.Speeds, online.SpeedEstimate{Type: l.types[m.Type], ComputeUs: m.ComputeUs,
+				Source: "given"})
+		}
+	}
+	hold, _ := l.Holding(j)
+	for _, m := range j.modes {
+		if n := l.Most(j, m.Type); n >= j.spec.Tasks || hold == hare.Relaxed && n > 0 {
+			s.GPUType = l.types[m.Type]
+			break
+		}
+	}
+	s.Why = l.why(j, &s)
+	return s, true
+}
+
+func sharesType(a, b *JobState) bool {
+	return slices.ContainsFunc(a.modes, func(x Mode) bool {
+		return slices.ContainsFunc(b.modes, func(y Mode) bool { return x.Type == y.Type })
+	})
+}
+
+// why says in one or two sentences why a job runs or waits, and what would change
+// that.
+func (l *Scheduler) why(j *JobState, s *online.JobStatus) string {
+	all, _ := l.Room(j)
+	switch {
+	case s.TasksReady == 0 && j.hold == hare.Rigid:
+		return fmt.Sprintf("Its round %d runs on %s, which it keeps until the job ends.", j.round, count(len(j.gpus),
+			"GPU", "GPUs"))
+	case s.TasksReady == 0:
+		return fmt.Sprintf("Its round %d runs (tasks on GPUs: %d of %d). The next round starts when all have ended.",
+			j.round, j.active, j.spec.Tasks)
+	case all == 0:
+		return "No GPU of a type that it has a profile for is in service. One that joins would let it start."
+	case !l.FitsWhenEmpty(j):
+		return fmt.Sprintf("It needs %d GPUs at once, and no type that it may use has that many in service. GPUs "+
+			"that join would let it start.", j.spec.Tasks)
+	}
+	passed := "a job that does not fit is passed over"
+	if l.rule.Strict {
+		passed = "a job that does not fit is waited for"
+	}
+	return fmt.Sprintf("Too few GPUs that it may use are free, and %s before it; under this policy %s.",
+		count(s.JobsAhead, "job stands", "jobs stand"), passed) + l.guardWhy(j, s)
+}
+
+// count is a number with the words that go with it.
+func count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}

@@ -1,0 +1,116 @@
+package rolling_test
+
+import (
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/rolling"
+	"github.com/hare-sched/hare/sim"
+	registry "github.com/hare-sched/hare/sim/policies"
+)
+
+// Parameters that make no sense are refused by their place.
+func TestParametersOfPlansAndIndices(t *testing.T) {
+	cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}
+	for _, c := range []struct{ policy, parameters, pointer string }{
+		{"rolling", `{"migration_s": 30, "moves": 0}`, ""},
+		{"rolling", `{"migration_s": -1}`, "/migration_s"},
+		{"rolling", `{"switch_s": 0}`, ""},
+		{"rolling", `{"switch_s": 12.5}`, ""},
+		{"rolling", `{"switch_s": -1}`, "/switch_s"},
+		{"rolling", `{"switch_s": 86401}`, "/switch_s"},
+		{"rolling", `{"switch_s": 0.0000001}`, "/switch_s"},
+		{"rolling", `{"moves": -1}`, "/moves"},
+		{"rolling", `{"moves": 2000000000}`, "/moves"},
+		{"rolling", `{"plan_every_s": 0, "aside": true}`, ""},
+		{"rolling", `{"plan_every_s": 86400}`, ""},
+		{"rolling", `{"plan_every_s": -1}`, "/plan_every_s"},
+		{"rolling", `{"plan_every_s": 86400.5}`, "/plan_every_s"},
+		{"rolling", `{"plan_every_s": 1e300}`, "/plan_every_s"},
+		{"rolling", `{"plan_every_s": 0.0000001}`, "/plan_every_s"},
+		{"hgittins", `{"slowest_factor": 2.5, "sticky": false, "strict": true}`, ""},
+		{"hgittins", `{"slowest_factor": 0.5}`, "/slowest_factor"},
+		{"hgittins", `{"by_arrival": 1}`, "/by_arrival"},
+		{"hgittins", `{"guard": false}`, ""},
+		{"rolling", `{"kappa": 0.1, "guard": true}`, ""},
+		{"rolling", `{"kappa": 0}`, "/kappa"},
+		{"rolling", `{"kappa": 1e7}`, "/kappa"},
+		{"hgittins", `{"kappa": -1}`, "/kappa"},
+		{"hgittins", `{"kappa": 1e400}`, "/kappa"},
+		{"hgittins", `{"kappa": 4, "guard": false}`, "/kappa"},
+		{"hgittins", `{"guard": "no"}`, "/guard"},
+		{"hgittins", `{"fifo_slowdown": 1.2, "kappa": 4}`, ""},
+		{"rolling", `{"fifo_slowdown": 0}`, ""},
+		{"rolling", `{"fifo_slowdown": 0, "guard": false}`, "/fifo_slowdown"},
+		{"rolling", `{"fifo_slowdown": 0.01}`, "/fifo_slowdown"},
+		{"hgittins", `{"fifo_slowdown": 1e7}`, "/fifo_slowdown"},
+		{"rolling", `{"fifo_slowdown": 1, "guard": false}`, "/fifo_slowdown"},
+	} {
+		_, err := registry.OpenSession(c.policy, cluster, []byte(c.parameters))
+		pointer := ""
+		if err != nil {
+			invalid, ok := err.(*hare.InvalidError)
+			if !ok {
+				t.Fatalf("%s of %s: %v", c.parameters, c.policy, err)
+			}
+			pointer = invalid.Pointer
+		}
+		if pointer != c.pointer {
+			t.Errorf("%s of %s: %v, want a fault at %q", c.parameters, c.policy, err, c.pointer)
+		}
+	}
+}
+
+// A short job that comes when a long one runs round by round goes first once jobs that
+// ended have shown that new jobs are short, under both policies.
+func TestLearnedSizesDecide(t *testing.T) {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{
+		Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}}
+	add := func(id string, atS, rounds int64) {
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, ReleaseUs: atS * 1e6, Rounds: rounds, Tasks: 1,
+			Sync: hare.Gang, On: []hare.Profile{{Type: "V100", ComputeUs: 1e6}}})
+	}
+	for i := range int64(8) {
+		add("short"+string(rune('0'+i)), 3*i, 2)
+	}
+	add("long", 30, 100)
+	add("late", 60, 2)
+	for name, p := range map[string]online.Policy{
+		"rolling":  rolling.New(&inst.Cluster, rolling.Config{}),
+		"hgittins": rolling.NewHGittins(&inst.Cluster, rolling.HGittinsConfig{}),
+	} {
+		out, err := sim.Run(t.Context(), inst, p, sim.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end := out.Jobs[len(out.Jobs)-1].EndUs; end > 64e6 {
+			t.Errorf("%s: the late short job ends at %d µs", name, end)
+		}
+	}
+}
+
+// Times that cannot be added up leave no plan, and jobs run all the same.
+func TestLongestTimes(t *testing.T) {
+	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
+		cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}}
+		p := rolling.New(cluster, rolling.Config{})
+		started := 0
+		step := func(atUs int64, e hare.Event) {
+			decisions, err := p.Step(atUs, []hare.Event{e})
+			if err != nil {
+				t.Fatal(err)
+			}
+			started += len(decisions)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			step(0, hare.Event{Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id, WeightMicro: 1e6,
+				Tasks: 1, Sync: sync,
+				On: []hare.Profile{{Type: "V100", ComputeUs: hare.MaxExact - 1, SyncUs: 1}}}})
+		}
+		step(1, hare.Event{Type: hare.EventTick})
+		if started != 2 {
+			t.Errorf("%v: %d tasks start on 2 GPUs", sync, started)
+		}
+	}
+}
