@@ -124,7 +124,7 @@ func (c *core) newSlot() int32 {
 }
 
 func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
-	ji, g, at, err := c.findTask(e)
+	ji, g, _, err := c.findTask(e)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	x := &c.gpus[g]
 	c.credit(ji, x.kind, nowUs-x.sinceUs, j.taskGPUs)
-	at, _ = slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
+	at, _ := slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
 	j.syncing = slices.Insert(j.syncing, at, newSyncing(e.Task, x.name, x.kind, c.othersOf(g)))
 	c.releaseTask(g)
 	return nil
