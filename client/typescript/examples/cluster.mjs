@@ -35,7 +35,7 @@ const hare = new Hare({ url: process.env.HARE_URL, key: process.env.HARE_KEY });
 const result = await hare.solve(instance, { seed: 12 });
 const { deadlines } = result.metrics;
 console.log("value", result.value, "bound", result.bound, "and", result.constant, "of running work");
-console.log(deadlines.met, "of", deadlines.jobs, "deadlines met,", deadlines.tardiness_s, "s late in sum");
+console.log(deadlines.met, "of", deadlines.jobs, "deadlines met,", deadlines.tardiness_s, "s late in total");
 for await (const line of hare.whatIf({ base: { instance }, scenarios, ordered: true })) {
   if (line.line !== "scenario") continue;
   console.log(line.id, "value", line.value, ...(line.reasons ?? []).map((reason) => reason.code));
