@@ -342,7 +342,7 @@ func (l *Scheduler) guardSnapshot() *guardSnapshot {
 	g := &l.guard
 	s := &guardSnapshot{Turns: g.turns, SinceUs: g.sinceUs, Tickets: g.tickets}
 	if sl := &g.slowdown; l.limited() {
-		s.Slowdowns, s.Oldest, s.BacklogUs, s.Changes = sl.ended, sl.next, sl.backlogUs, sl.changes
+		s.Slowdowns, s.Oldest, s.BacklogUs, s.Changes = sl.ended.last, sl.ended.oldest, sl.backlogUs, sl.changes
 		s.InServiceUs, s.SpentUs = sl.inServiceUs, sl.spentUs
 	}
 	return s

@@ -42,9 +42,7 @@ const shortShare = 10
 // jobs are believed to have left and at the speed of the whole cluster, is about how long the job
 // would wait under first come, first served; once it has ended, its slowdown there is known.
 type slowdownLimit struct {
-	ended  []int64 // slowdowns under first come, first served, in millionths; the oldest at next
-	next   int
-	sorted []int64
+	ended sortedWindow // slowdowns under first come, first served, in millionths
 	// backlogUs is how long the work that is there takes, by the jobs at the time of the last
 	// count and those that have arrived since. Many changes since then make it be counted again.
 	backlogUs int64
@@ -111,28 +109,14 @@ func (l *Scheduler) limitEnd(j *JobState) {
 		rounds = min(rounds, 1)
 	}
 	if rounds > 0 {
-		sl.learn(add(1e6, mulDivUp(x.fifoUs, 1e6, SpanUs(rounds, x.roundUs))))
+		sl.ended.add(add(1e6, mulDivUp(x.fifoUs, 1e6, SpanUs(rounds, x.roundUs))), slowdownWindow)
 	}
-}
-
-// learn adds the slowdown of a job that has ended.
-func (sl *slowdownLimit) learn(slowdown int64) {
-	if len(sl.ended) < slowdownWindow {
-		sl.ended = append(sl.ended, slowdown)
-	} else {
-		at, _ := slices.BinarySearch(sl.sorted, sl.ended[sl.next])
-		sl.sorted = slices.Delete(sl.sorted, at, at+1)
-		sl.ended[sl.next] = slowdown
-		sl.next = (sl.next + 1) % slowdownWindow
-	}
-	at, _ := slices.BinarySearch(sl.sorted, slowdown)
-	sl.sorted = slices.Insert(sl.sorted, at, slowdown)
 }
 
 // slowdownLimit is the slowdown that jobs should not exceed, in millionths; 0 while too few jobs
 // have ended.
 func (l *Scheduler) slowdownLimit() int64 {
-	sorted := l.guard.slowdown.sorted
+	sorted := l.guard.slowdown.ended.sorted
 	if !l.limited() || len(sorted) < leastEnded {
 		return 0
 	}
@@ -258,9 +242,9 @@ func (l *Scheduler) restoreSlowdowns(s *guardSnapshot) bool {
 		if slowdown < 1e6 {
 			return false
 		}
-		sl.learn(slowdown)
+		sl.ended.add(slowdown, slowdownWindow)
 	}
-	sl.next, sl.backlogUs, sl.changes = s.Oldest, s.BacklogUs, s.Changes
+	sl.ended.oldest, sl.backlogUs, sl.changes = s.Oldest, s.BacklogUs, s.Changes
 	sl.inServiceUs, sl.spentUs = s.InServiceUs, s.SpentUs
 	return true
 }

@@ -17,7 +17,7 @@ type LearnedSpeeds struct {
 	types []typeSpeed
 	jobs  int64 // those that are in types
 	// rounds are the times of rounds of the last jobs, each on its fastest known type.
-	rounds medianWindow
+	rounds sortedWindow
 }
 
 // typeSpeed is the sum of the relative speeds of a type, and how many there are.
@@ -160,7 +160,7 @@ func (ls *LearnedSpeeds) arrived(l *Scheduler, j *JobState) {
 		return
 	}
 	if _, us := l.fastestKnown(j); us > 0 {
-		ls.rounds.add(us)
+		ls.rounds.add(us, maxMedian)
 	}
 	before := ls.jobs
 	ls.count(l, j, 1)
@@ -214,7 +214,7 @@ func (l *Scheduler) observeSpeed(j *JobState, e *hare.Event) {
 	}
 	ls.count(l, j, 1)
 	if fastestUs == 0 {
-		ls.rounds.add(us)
+		ls.rounds.add(us, maxMedian)
 	}
 	if newUs := l.knownUs(j, t); newUs != 0 && newUs != oldUs || len(m.Us) == 1 && l.givenUs(j, t) == 0 {
 		l.setSpeeds(j)

@@ -15,7 +15,7 @@ type SetupTime struct {
 	stated   bool
 	statedUs int64
 	// switched and stayed are what the last rounds of each kind lost.
-	switched, stayed medianWindow
+	switched, stayed sortedWindow
 	// learnedUs is what is believed. It changes only where the medians say something that
 	// differs by more than an eighth, because much is computed from it.
 	learnedUs int64
@@ -43,9 +43,9 @@ const leastSwitchUs = 10_000
 // learn takes note of what a round lost.
 func (st *SetupTime) learn(lostUs int64, switched bool) {
 	if switched {
-		st.switched.add(lostUs)
+		st.switched.add(lostUs, maxMedian)
 	} else {
-		st.stayed.add(lostUs)
+		st.stayed.add(lostUs, maxMedian)
 	}
 	us := st.switched.median() - st.stayed.median()
 	if us < leastSwitchUs {
@@ -109,53 +109,54 @@ func (l *Scheduler) OwnGPUs(j *JobState, gpuType int) (n int64) {
 	return n
 }
 
-// maxMedian is how many numbers a medianWindow remembers.
+// maxMedian is how many numbers a median is of.
 const maxMedian = 32
 
-// medianWindow is the median of the last numbers that came.
-type medianWindow struct {
+// sortedWindow is the last numbers that came, and the same sorted.
+type sortedWindow struct {
 	last   []int64
-	oldest int // the place of the oldest once there are maxMedian
+	oldest int // the place in last of the oldest, once there are as many as are kept
 	sorted []int64
 }
 
-func (mw *medianWindow) add(x int64) {
-	if len(mw.last) < maxMedian {
-		mw.last = append(mw.last, x)
+// add adds a number, in place of the oldest where the most that are kept are there.
+func (w *sortedWindow) add(x int64, most int) {
+	if len(w.last) < most {
+		w.last = append(w.last, x)
 	} else {
-		at, _ := slices.BinarySearch(mw.sorted, mw.last[mw.oldest])
-		mw.sorted = slices.Delete(mw.sorted, at, at+1)
-		mw.last[mw.oldest] = x
-		mw.oldest = (mw.oldest + 1) % maxMedian
+		at, _ := slices.BinarySearch(w.sorted, w.last[w.oldest])
+		w.sorted = slices.Delete(w.sorted, at, at+1)
+		w.last[w.oldest] = x
+		w.oldest = (w.oldest + 1) % most
 	}
-	at, _ := slices.BinarySearch(mw.sorted, x)
-	mw.sorted = slices.Insert(mw.sorted, at, x)
+	at, _ := slices.BinarySearch(w.sorted, x)
+	w.sorted = slices.Insert(w.sorted, at, x)
 }
 
-// median is the lower median, 0 where no number has come.
-func (mw *medianWindow) median() int64 {
-	if len(mw.sorted) == 0 {
+// median is the lower median; 0 where no number has come.
+func (w *sortedWindow) median() int64 {
+	if len(w.sorted) == 0 {
 		return 0
 	}
-	return mw.sorted[(len(mw.sorted)-1)/2]
+	return w.sorted[(len(w.sorted)-1)/2]
 }
 
-// medianSnapshot is the state of a medianWindow.
+// medianSnapshot is the state of a sortedWindow.
 type medianSnapshot struct {
 	Last   []int64 `json:"last,omitempty"`
 	Oldest int     `json:"oldest,omitempty"`
 }
 
-func (mw *medianWindow) snapshot() medianSnapshot { return medianSnapshot{mw.last, mw.oldest} }
+func (w *sortedWindow) snapshot() medianSnapshot { return medianSnapshot{w.last, w.oldest} }
 
 // restore fills an empty window; false says that the snapshot contradicts itself.
-func (mw *medianWindow) restore(s *medianSnapshot) bool {
+func (w *sortedWindow) restore(s *medianSnapshot) bool {
 	if len(s.Last) > maxMedian || s.Oldest < 0 || s.Oldest >= maxMedian || s.Oldest > 0 && len(s.Last) < maxMedian ||
 		slices.ContainsFunc(s.Last, func(x int64) bool { return x < 0 || x > hare.MaxExact }) {
 		return false
 	}
-	mw.last, mw.oldest, mw.sorted = s.Last, s.Oldest, slices.Clone(s.Last)
-	slices.Sort(mw.sorted)
+	w.last, w.oldest, w.sorted = s.Last, s.Oldest, slices.Clone(s.Last)
+	slices.Sort(w.sorted)
 	return true
 }
 
