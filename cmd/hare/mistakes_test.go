@@ -132,7 +132,7 @@ func TestMistakes(t *testing.T) {
 		{"key create --data-dir .", "--role is missing: agent, read, solve or admin"},
 		{"backup . no/file", "no/file: there is no folder no: create it or name another"},
 		{"backup . .", "it is a folder: name a file"},
-		{"restore i.json new", "nor a backup of Hare"},
+		{"restore i.json new", "damaged: i.json is neither a data directory nor a backup of Hare"},
 		{"agent --server http://127.0.0.1:9 --cluster lab --name n --directory i.json --devices cpu=1",
 			"i.json: it is a file: name a folder"},
 		{"serve --listen 8080", "such as 127.0.0.1:8080"},

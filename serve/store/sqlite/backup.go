@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/hare-sched/hare/serve/store"
 )
 
 // Backup writes what the data directory holds at this moment to the new file dst, whether
@@ -86,6 +89,12 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 	if err := copyFile(src, part); err != nil {
 		return err
 	}
+	defer func() { // whoever called has the source, and never sees the part
+		var corrupt *store.CorruptError
+		if errors.As(err, &corrupt) {
+			corrupt.What = strings.ReplaceAll(corrupt.What, part, src)
+		}
+	}()
 	v, err := OpenView(ctx, part)
 	if err != nil {
 		return err
