@@ -197,7 +197,7 @@ func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more i
 // whether it has one then.
 func (a *Agent) fetch(ctx context.Context, p *process, spec *rounds.Spec) (f *rounds.Fetched, has bool) {
 	failed := func(err error) (*rounds.Fetched, bool) {
-		return &rounds.Fetched{Error: fmt.Sprintf("the copy of the checkpoint behind round %d cannot be kept here: %v",
+		return &rounds.Fetched{Error: fmt.Sprintf("the copy of the checkpoint after round %d cannot be kept here: %v",
 			spec.Fetch.Round, err)}, false
 	}
 	switch has, err := rounds.HasRound(spec.Checkpoint, spec.Fetch.Round); {

@@ -82,7 +82,7 @@ func TestRoundJobGoesOnFromTheCopy(t *testing.T) {
 		} else {
 			executortest.ExpectLoop(t, l.checkpoints("c", id), n, 3)
 		}
-		if out := output(t, l.server, id, 2, "stdout"); !strings.Contains(out, "goes on from the checkpoint behind ") {
+		if out := output(t, l.server, id, 2, "stdout"); !strings.Contains(out, "goes on from the checkpoint after ") {
 			t.Errorf("the second attempt began again: %s", out)
 		}
 	}

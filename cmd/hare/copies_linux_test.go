@@ -133,7 +133,7 @@ func TestCopyOutlivesServerAndNode(t *testing.T) {
 			t.Error(err)
 		}
 		switch text := out.String(); {
-		case strings.HasPrefix(text, "goes on from the checkpoint behind "):
+		case strings.HasPrefix(text, "goes on from the checkpoint after "):
 			went++
 		case text != "":
 			t.Errorf("attempt %d did not go on from the copy: %s", at.Attempt, text)
@@ -158,7 +158,7 @@ func TestCopyOutlivesServerAndNode(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	doctor(files[0] + " is damaged: its SHA-256 is not that of its name")
-	t.Logf("the server had the checkpoint behind round %d of %d", copied, n.Rounds)
+	t.Logf("the server had the checkpoint after round %d of %d", copied, n.Rounds)
 }
 
 // TestCopyOnFullDisk has a server whose disk has no room for a checkpoint, and then none at all. The job goes on in

@@ -125,7 +125,7 @@ func (h *home) run(ctx context.Context) error {
 		return err
 	}
 	if begun > 0 {
-		fmt.Fprintf(out, "goes on from the checkpoint behind %d rounds\n", begun)
+		fmt.Fprintf(out, "goes on from the checkpoint after %d rounds\n", begun)
 	}
 	h.pool.mu.Lock()
 	port, err := h.pool.listen()

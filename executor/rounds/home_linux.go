@@ -273,7 +273,7 @@ func (h *home) gather(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("takes the checkpoint behind %d rounds from the node of rank %d\n", best, from.rank)
+	fmt.Printf("takes the checkpoint after %d rounds from the node of rank %d\n", best, from.rank)
 	return worker.WriteCheckpoint(h.spec.Checkpoint, f.Payload)
 }
 

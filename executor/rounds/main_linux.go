@@ -161,7 +161,7 @@ func (t *trainer) begin(ctx context.Context) (round int64, err error) {
 		return err
 	})
 	if err == nil && round > 0 {
-		fmt.Printf("goes on from the checkpoint behind %d rounds\n", round)
+		fmt.Printf("goes on from the checkpoint after %d rounds\n", round)
 	}
 	return round, err
 }

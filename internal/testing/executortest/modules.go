@@ -118,7 +118,7 @@ func ExpectLoop(t testing.TB, checkpoints string, n *clusterdoc.NewJob, tasks in
 	}
 	header, state, _ := bytes.Cut(text, []byte("\n"))
 	if !bytes.Contains(header, fmt.Appendf(nil, `"version":%d,`, n.Rounds)) {
-		t.Errorf("the checkpoint behind %d rounds is %s", n.Rounds, header)
+		t.Errorf("the checkpoint after %d rounds is %s", n.Rounds, header)
 	}
 	module := n.Module
 	if module == "slow" {

@@ -120,7 +120,7 @@ func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
 	d.fail("b", clusterdoc.TaskID{Job: "j1", Attempt: 2}, 5, 60)
 	d.decide()
 	d.expect("b")
-	if why := d.WaitsFor("j1"); !strings.HasPrefix(why, "waits for b with the checkpoint behind round 5, until ") {
+	if why := d.WaitsFor("j1"); !strings.HasPrefix(why, "waits for b with the checkpoint after round 5, until ") {
 		t.Error(why)
 	}
 	// It waits as long as it has trained, and then goes anywhere.
@@ -135,7 +135,7 @@ func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
 	d.decide([]string{"c/0", "c/1"})
 	d.expect("")
 	if d.AffinitiesEnd(d.nowUs+1e12) || d.WaitsFor("j1") != "" {
-		t.Error("the job is still pinned")
+		t.Error("the job still waits for the nodes of its checkpoint")
 	}
 	// It began again on c. The checkpoint of b is worth more until c has as many rounds.
 	d.fail("c", clusterdoc.TaskID{Job: "j1", Attempt: 3}, 4, 10)
@@ -180,7 +180,7 @@ func TestRoundJobOfSeveralNodesReachesItsCheckpoint(t *testing.T) {
 }
 
 // The same records give the same events, whatever the order of maps.
-func TestPinsAreDeterministic(t *testing.T) {
+func TestAffinitiesAreDeterministic(t *testing.T) {
 	var first string
 	for range 20 {
 		d := newDriver(t, "a", "b", "c", "d", "e", "f")
@@ -236,7 +236,7 @@ func TestCopiesShortenTheWait(t *testing.T) {
 	if d.AffinitiesEnd(d.nowUs+15e6-1) || !d.AffinitiesEnd(d.nowUs+15e6) { // 2 of 8 rounds in 60 s
 		t.Error("the job does not wait for 15 s")
 	}
-	if why := d.WaitsFor("j1"); !strings.HasSuffix(why, ", and starts elsewhere then, from the copy behind round 6") {
+	if why := d.WaitsFor("j1"); !strings.HasSuffix(why, ", and starts elsewhere then, from the copy after round 6") {
 		t.Error(why)
 	}
 	d.nowUs += 15e6

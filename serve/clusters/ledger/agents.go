@@ -284,8 +284,8 @@ func (l *Ledger) Registrable(r *clusterdoc.Registration, alive func(name string)
 	a := l.agents[r.Name]
 	if a != nil && subtle.ConstantTimeCompare([]byte(a.Incarnation), []byte(r.Incarnation)) != 1 && !a.lost &&
 		alive(r.Name) {
-		return &Conflict{"agent_exists", fmt.Sprintf("another agent is called %q and was heard %s: give --name, or wait "+
-			"until its lease has run out", r.Name, "lately")}
+		return &Conflict{"agent_exists", fmt.Sprintf("another agent is called %q and was heard lately: give --name, or "+
+			"wait until its lease has run out", r.Name)}
 	}
 	for _, o := range l.agents {
 		if o == a || o.lost && !alive(o.Name) {

@@ -33,7 +33,7 @@ type chunk struct{ from, to int }
 
 // pastJob is where a job is in a chunk. The zero value is a job that has not ended.
 type pastJob struct {
-	state      uint8 // readmit in finalStates, from 1
+	state      uint8 // place in finalStates, from 1
 	chunk      int32
 	start, end int32 // in the chunk, decompressed
 }

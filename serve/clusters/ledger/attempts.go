@@ -146,7 +146,7 @@ func (l *Ledger) report(a *agent, r *clusterdoc.TaskReport) {
 		t.exit, t.signal, t.error, t.ranUs = r.ExitCode, r.Signal, r.Error, int64(r.RanS*1e6)
 		bad := r.State == clusterdoc.TaskLost || r.ExitCode == nil || *r.ExitCode != 0
 		if early := j.relaxed != nil && !bad && r.Round > 0 && r.Round < j.spec.Rounds; early && !at.stopping {
-			bad, r.Error = true, fmt.Sprintf("the parameter server ended behind round %d of %d", r.Round, j.spec.Rounds)
+			bad, r.Error = true, fmt.Sprintf("the parameter server ended after round %d of %d", r.Round, j.spec.Rounds)
 		}
 		if bad && !at.stopping {
 			what, elsewhere := l.noteUnreachable(j, at, r)

@@ -331,9 +331,9 @@ func (l *Ledger) WaitsFor(id string) string {
 	slices.Sort(names)
 	from := ""
 	if j.rounds.copy != nil {
-		from = fmt.Sprintf(", from the copy behind round %d", j.rounds.copy.Round)
+		from = fmt.Sprintf(", from the copy after round %d", j.rounds.copy.Round)
 	}
-	return fmt.Sprintf("waits for %s with the checkpoint behind round %d, until %s, and starts elsewhere then%s",
+	return fmt.Sprintf("waits for %s with the checkpoint after round %d, until %s, and starts elsewhere then%s",
 		strings.Join(names, " or "), j.rounds.saved, instant(j.affinity.untilUs).Format(time.DateTime+" MST"), from)
 }
 

@@ -244,7 +244,7 @@ func TestHomeIsLost(t *testing.T) {
 			job.Lost != 1 {
 			t.Errorf("%+v", job)
 		}
-		if why := d.WaitsFor("j1"); !strings.HasPrefix(why, "waits for a with the checkpoint behind round 3, until ") {
+		if why := d.WaitsFor("j1"); !strings.HasPrefix(why, "waits for a with the checkpoint after round 3, until ") {
 			t.Error(why)
 		}
 		if back {

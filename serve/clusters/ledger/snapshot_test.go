@@ -34,12 +34,8 @@ func randomRecord(rng *rand.Rand, l *Ledger) *Record {
 	case n < 26:
 		return &Record{Tick: true}
 	case n < 27 && len(l.byTime) > 0:
-		j := l.find(jobID(1 + rng.IntN(len(l.byTime))))
-		if j.spec.Module == "" {
-			return nil // the server has copies for round jobs alone
-		}
 		x := clusterdoc.CheckpointCopy{Attempt: 1, Round: rng.Int64N(9), Bytes: 9, SHA256: "abc"}
-		return &Record{Copy: &Copied{j.id, x}}
+		return &Record{Copy: &Copied{jobID(1 + rng.IntN(len(l.byTime))), x}}
 	case n < 60 && len(alive) > 0:
 		return randomSync(rng, l.agents[alive[rng.IntN(len(alive))]])
 	case len(l.waiting) > 0:
@@ -246,7 +242,7 @@ var parts = []any{agent{}, device{}, job{}, roundState{}, relaxedState{}, attemp
 func TestSnapshotsStandForTheJournal(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(6) {
-		rng := rand.New(rand.NewPCG(seed, 19))
+		rng := rand.New(rand.NewPCG(seed, 17))
 		records := randomJournal(t, rng, 600)
 		whole, other := New(), New()
 		for i := range records {
