@@ -85,4 +85,21 @@ set_up() {
     scripts/prerequisites.sh
 }
 
+# fetch DIRECTORY PATTERN... downloads the modules of packages, in three tries: go gives up where a mirror fails once.
+fetch() {
+    local try
+    for try in 1 2 3; do
+        go -C "$1" list -tags netgo,osusergo,highs -deps "${@:2}" 2>&1 >/dev/null | awk '
+            !/^go: downloading/ {if (!said++) print; next}
+            ++n % 20 == 0 {print "   " n " modules downloaded"; fflush()}' >&2 && return
+        [ $try = 3 ] || { echo "Modules could not be downloaded. Trying again." >&2 && sleep 10; }
+    done
+    return 1
+}
+
 set_up "$1"
+if [ "$1" = demo ]; then
+    fetch . ./cmd/hare
+else
+    fetch . -test ./... && fetch scripts/tools tool
+fi
