@@ -176,6 +176,15 @@ func subcommands(c *cobra.Command) (names []string) {
 	return names
 }
 
+// namesElsewhere are commands of Hare by the names that other tools have for them.
+var namesElsewhere = map[string]string{
+	"ls": "jobs", "list": "jobs", "ps": "jobs", "queue": "jobs", "squeue": "jobs", "status": "jobs", "top": "jobs",
+	"nodes": "agents", "sinfo": "agents", "workers": "agents", "node": "agent", "worker": "agent",
+	"run": "submit", "sbatch": "submit", "srun": "submit", "qsub": "submit", "kill": "cancel", "scancel": "cancel",
+	"delete": "cancel", "start": "serve", "server": "serve", "optimize": "solve", "schedule": "solve", "draw": "plot",
+	"gantt": "plot", "check": "verify", "sacct": "import", "load": "import", "compare": "shadow", "why": "explain",
+}
+
 // unknownCommand turns cobra's error about an unknown command into one that says which was meant.
 func unknownCommand(root *cobra.Command, err error) error {
 	m := regexp.MustCompile(`^unknown command "(.*)" for "(.*)"`).FindStringSubmatch(err.Error())
@@ -185,6 +194,9 @@ func unknownCommand(root *cobra.Command, err error) error {
 	name := m[1]
 	text := fmt.Sprintf("unknown command %.60q", name)
 	guess := hare.Guess(name, append(subcommands(root), "help"))
+	if meant := namesElsewhere[name]; meant != "" {
+		guess = fmt.Sprintf(": did you mean %q?", meant)
+	}
 	switch info, bad := os.Stat(name); {
 	case guess != "":
 		text += guess

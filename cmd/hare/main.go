@@ -160,6 +160,10 @@ or a fault of the machine, such as a full disk.`,
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
 	}
+	root.AddCommand(&cobra.Command{
+		Use: "version", Short: "Print the version, as --version does", Hidden: true, Args: exactly(0, "no arguments"),
+		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "hare", longVersion()) },
+	})
 	root.SetHelpCommandGroupID("operate")
 	root.SetCompletionCommandGroupID("operate")
 	root.InitDefaultHelpCmd()

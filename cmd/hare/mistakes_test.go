@@ -99,6 +99,8 @@ func TestMistakes(t *testing.T) {
 		{"serve --port 80", "it is called --listen"},
 		{"submit --gpus V100:4 -- true", "--gpus 4 --on V100"},
 		{"slove i.json", `unknown command "slove": did you mean "solve"?`},
+		{"squeue", `unknown command "squeue": did you mean "jobs"?`},
+		{"version x", "hare version takes no arguments"},
 		{"i.json", "as in hare solve i.json"},
 		{"solve .", "is a folder: name a file"},
 		{"simulate i.json --policy fifo", "write --instance i.json"},

@@ -12,6 +12,9 @@ func TestVersion(t *testing.T) {
 		`[0-9a-f]{12}(-changed)?)\)\n$`).MatchString(out) {
 		t.Errorf("exit %d: %s", code, out)
 	}
+	if word, _, code := runHare(t, "", "version"); code != exitDone || word != out {
+		t.Errorf("hare version: exit %d: %s", code, word)
+	}
 	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123"},
 		{Key: "vcs.modified", Value: "true"}}}
 	if got := revision(info); got != "0123456789ab-changed" {
