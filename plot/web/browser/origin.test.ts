@@ -178,6 +178,7 @@ test("/docs of the server itself changes what the user asks for", async () => {
     const old = await state();
     const { page, faults } = await open(browser, `${url}/docs`, desk);
     const call = page.locator("article#createSession");
+    await call.locator("summary").click();
     await call.getByRole("button", { name: "Try it" }).click();
     await call.locator("pre", { hasText: "201 Created" }).waitFor();
     assert.deepEqual(faults, []);

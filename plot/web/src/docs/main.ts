@@ -36,7 +36,8 @@ const key = byId<HTMLInputElement>("key"); // sent only with calls, and never st
 
 const words = (w: Words): HTMLElement =>
   el("span", {}, ...w.map(x => (typeof x === "string" ? x : el("a", { href: `#schema-${x.name}` }, x.name))));
-const wide = (table: HTMLTableElement): HTMLElement => el("div", { class: "wide" }, table);
+// A table that is wider than a phone scrolls, by keyboard too.
+const wide = (table: HTMLTableElement): HTMLElement => el("div", { class: "wide", tabindex: "0" }, table);
 const star = (on: boolean): Child => (on ? el("span", { class: "need", title: "required" }, " *") : "");
 
 function row(name: string, need: boolean, value: HTMLElement, s: Schema, text: string): HTMLElement {
@@ -103,11 +104,16 @@ function shown(type: string, text: string): string {
 
 let lastSolve = ""; // request and answer, for the example of verification
 
+// entry is a call or a document, folded below its heading. A link to it unfolds it.
+function entry(id: string, heading: HTMLElement, ...inner: Child[]): [HTMLElement, HTMLDetailsElement] {
+  const box = el("details", {}, el("summary", {}, heading), ...inner);
+  return [el("article", { id }, box), box];
+}
+
 function call(path: string, verb: string, op: Operation): HTMLElement {
   const [media, body] = Object.entries(op.requestBody?.content ?? {})[0] ?? [];
-  const box = el(
-    "article",
-    { id: op.operationId },
+  const [article, box] = entry(
+    op.operationId,
     el("h3", {}, el("span", { class: `verb ${verb}` }, verb.toUpperCase()), el("code", {}, path), op.summary),
     op.description ? el("p", {}, op.description) : "",
   );
@@ -206,7 +212,7 @@ function call(path: string, verb: string, op: Operation): HTMLElement {
     buttons.append(take);
   }
   box.append(out);
-  return box;
+  return article;
 }
 
 // Elements that the filter may hide, each with the text that it searches.
@@ -254,15 +260,13 @@ function render(spec: Specification): void {
     el("p", { class: "soft" }, "Fields with ", el("span", { class: "need" }, "*"), " are required."),
   );
   for (const [name, s] of Object.entries(spec.components.schemas)) {
-    const article = el(
-      "article",
-      { id: `schema-${name}` },
+    const [article, box] = entry(
+      `schema-${name}`,
       el("h3", {}, name),
       s.description ? el("p", {}, s.description) : "",
       fields(s),
     );
-    if (s.additionalProperties === false)
-      article.append(el("p", { class: "soft" }, "Other names are refused."));
+    if (s.additionalProperties === false) box.append(el("p", { class: "soft" }, "Other names are refused."));
     add(el("a", { href: `#schema-${name}` }, name), article);
   }
   const filter = byId<HTMLInputElement>("filter");
@@ -283,13 +287,14 @@ function render(spec: Specification): void {
     if (q) contents.open = true;
   };
   filter.oninput = apply;
-  // A link to a hidden element clears the filter.
+  // A link unfolds what it leads to, and clears the filter where that hides it.
   const jump = () => {
     const at = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (at?.hidden) {
       filter.value = "";
       apply();
     }
+    at?.querySelector("details")?.setAttribute("open", "");
     at?.scrollIntoView();
   };
   addEventListener("hashchange", jump);
