@@ -11,7 +11,8 @@ import (
 type Bar struct {
 	Name  string
 	Value float64
-	Note  string // printed at the right
+	Half  float64 // half of an interval around Value, drawn as a whisker; 0 means none
+	Note  string  // printed at the right
 }
 
 // Bars is a picture that compares values.
@@ -62,7 +63,7 @@ func (b *Bars) layout(opt Options) (*drawing, error) {
 	for _, x := range b.Bars {
 		names = max(names, measure.width(smallFace, x.Name))
 		notes = max(notes, measure.width(smallFace, x.Note))
-		high = max(high, x.Value)
+		high = max(high, min(x.Value+x.Half, 2*x.Value))
 	}
 	if !math.IsNaN(b.Mark) {
 		high = max(high, b.Mark)
@@ -87,6 +88,10 @@ func (b *Bars) layout(opt Options) (*drawing, error) {
 			text{x: area.x - 10, y: y + 16, s: x.Name, face: smallFace, end: true},
 			text{x: area.x + area.w + 10, y: y + 16, s: x.Note, face: smallFace, ink: 1})
 		d.rect(rect{area.x, y + 5, max(0, at(x.Value)-area.x), intervalRow - 10}, hues[4])
+		if x.Half > 0 {
+			low, high := at(max(0, x.Value-x.Half)), min(at(x.Value+x.Half), area.x+area.w)
+			d.rect(rect{low, y + intervalRow/2 - 1, high - low, 2}, ink)
+		}
 	}
 	if !math.IsNaN(b.Mark) {
 		d.rect(rect{at(b.Mark) - 1, area.y - 6, 2, area.h + 12}, ink)

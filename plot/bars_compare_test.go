@@ -39,6 +39,11 @@ func TestBars(t *testing.T) {
 		}
 	}
 	marked := strings.Count(text, "<rect")
+	b.Bars[2].Half = 20
+	if got := strings.Count(draw(), "<rect"); got != marked+1 {
+		t.Errorf("%d rectangles with an interval, %d without", got, marked)
+	}
+	b.Bars[2].Half = 0
 	b.Mark = math.NaN()
 	if got := strings.Count(draw(), "<rect"); got != marked-1 {
 		t.Errorf("%d rectangles without a mark, %d with one", got, marked)

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/sim"
 )
 
 func (r *Report) options(int) plot.Options { return plot.Options{Title: r.Info.Title, Width: 1000} }
@@ -28,17 +30,34 @@ func (r *Report) pictures() []picture {
 	return all
 }
 
-// bars draws the weighted JCTs of a group.
+// leastMean is the number of instances from which an interval of a mean says anything.
+const leastMean = 3
+
+// bars draws the weighted JCTs of a group over their bounds, or as they are where some have no bound.
 func bars(rows []Row) *plot.Bars {
-	b := &plot.Bars{Mark: math.NaN(), Legend: rows[0].Group + " · weighted JCT in weight-seconds, mean over instances"}
-	if rows[0].BoundS.Mean > 0 && rows[0].Variant == "" {
-		b.Mark = rows[0].BoundS.Mean
-		b.Legend += " · line: certified lower bound"
+	b := &plot.Bars{Mark: 1, Legend: " · weighted JCT over the certified bound"}
+	of := overBound.of
+	if slices.ContainsFunc(rows, func(y Row) bool { return y.BoundS.Mean <= 0 }) {
+		b.Mark, b.Legend = math.NaN(), " · weighted JCT in weight-seconds"
+		of = func(y *Row) sim.Stat { return y.WeightedJCTS }
 	}
+	switch n := rows[0].Instances; {
+	case n >= leastMean:
+		b.Legend += fmt.Sprintf(", mean of %d instances with its 95 %% confidence interval", n)
+	case n > 1:
+		b.Legend += fmt.Sprintf(", mean of %d instances, too few for an interval", n)
+	}
+	if b.Mark == 1 {
+		b.Legend += " · line: 1, which nobody can go below"
+	}
+	b.Legend = rows[0].Group + b.Legend
 	for i := range rows {
-		y := &rows[i]
-		b.Bars = append(b.Bars, plot.Bar{Name: y.label(), Value: y.WeightedJCTS.Mean, Note: fmt.Sprintf("%.2f × bound",
-			y.Ratio.Mean)})
+		s := of(&rows[i])
+		x := plot.Bar{Name: rows[i].label(), Value: s.Mean, Note: strconv.FormatFloat(s.Mean, 'f', 2, 64)}
+		if rows[i].Instances >= leastMean {
+			x.Half = s.Half
+		}
+		b.Bars = append(b.Bars, x)
 	}
 	return b
 }
