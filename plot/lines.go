@@ -147,7 +147,7 @@ func (ls *Lines) xAxis(area rect, left, right float64) (func(float64) float64, [
 	inset := 12.0
 	span := max(right-left, 1e-12)
 	at := func(v float64) float64 { return area.x + inset + (area.w-2*inset)*(v-left)/span }
-	round := newScale(left, right).marks
+	round := slices.DeleteFunc(newScale(left, right).marks, func(m float64) bool { return m > right })
 	if ls.LogX {
 		a := newLogAxis()
 		a.cover(left)

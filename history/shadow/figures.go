@@ -28,6 +28,7 @@ func (cp *comparison) fill(row *Row, o *outcome, res *hare.Result) {
 		sample.Us = append(sample.Us, int64(math.Round(s*1e6)))
 	}
 	cp.rep.samples = append(cp.rep.samples, sample)
+	cp.rep.queues = append(cp.rep.queues, plot.Curve{Name: sample.Name, Points: cp.queue(o)})
 	hours := make([]float64, len(cp.rep.GPUs))
 	for i, gpus := range o.gpus {
 		row.MakespanS = max(row.MakespanS, seconds(o.endUs[i]))
@@ -48,6 +49,27 @@ func (cp *comparison) fill(row *Row, o *outcome, res *hare.Result) {
 	}
 	row.Lost = o.lost
 	row.Verified, row.Refused = accepted(cp.inst, res)
+}
+
+// queueParts is into how many parts of equal length the window is cut where a queue is drawn.
+const queueParts = 200
+
+// queue returns the mean number of jobs that wait, by part of the window, over the hours since it began.
+// It takes O(jobs + parts of their waits).
+func (cp *comparison) queue(o *outcome) []plot.Point {
+	part := cp.rep.WindowS / queueParts
+	waiting := make([]float64, queueParts)
+	for _, i := range cp.counted {
+		from, to := seconds(cp.inst.Jobs[i].ReleaseUs), min(seconds(o.startUs[i]), cp.rep.WindowS)
+		for k := int(from / part); k < queueParts && float64(k)*part < to; k++ {
+			waiting[k] += (min(to, float64(k+1)*part) - max(from, float64(k)*part)) / part
+		}
+	}
+	points := make([]plot.Point, queueParts)
+	for k, n := range waiting {
+		points[k] = plot.Point{X: (float64(k) + 0.5) * part / 3600, Y: n}
+	}
+	return points
 }
 
 // compareJobs compares the schedules job by job.

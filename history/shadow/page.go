@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/hare-sched/hare/history"
@@ -22,6 +23,7 @@ var pageBody = template.Must(template.New("").Parse(`<h1>What Hare would have ma
 {{range .Summary}}<p>{{.}}</p>
 {{end}}{{with .Bars}}<figure tabindex="0">{{.}}</figure>
 {{end}}{{template "table" .Rows}}
+{{with .Queue}}<figure tabindex="0">{{.}}</figure>{{end}}
 <dl>{{range .Names}}<dt>{{.Head}}</dt><dd>{{.Text}}</dd>{{end}}</dl>
 <h2>Can the simulation be believed?</h2>
 {{range .Fair}}<p>{{.}}</p>
@@ -75,7 +77,7 @@ type pageNotes struct {
 type pageData struct {
 	What, Gains              string
 	Names                    []headText
-	Theme, Bars, CDF         template.HTML
+	Theme, Bars, Queue, CDF  template.HTML
 	Summary, Fair            []string
 	Counted, Checks          []string
 	Rows, Users, Idle, Hours pageTable
@@ -123,6 +125,9 @@ func (r *Report) Page(w io.Writer) error {
 	}
 	var err error
 	if d.Bars, err = r.bars(); err != nil {
+		return err
+	}
+	if d.Queue, err = r.queue(); err != nil {
 		return err
 	}
 	if d.CDF, err = r.cdf(); err != nil {
@@ -394,6 +399,31 @@ func (r *Report) bars() (template.HTML, error) {
 	}
 	var b bytes.Buffer
 	err := p.SVG(&b, plot.Options{Title: "Mean time from submission to end", Width: 900})
+	return template.HTML(b.String()), err // SVG has escaped all texts
+}
+
+// queue draws how many jobs wait, over the window.
+func (r *Report) queue() (template.HTML, error) {
+	var b bytes.Buffer
+	unit, name := 1.0, "hours"
+	switch hours := r.WindowS / 3600; {
+	case hours < 3:
+		unit, name = 60, "minutes"
+	case hours > 72:
+		unit, name = 1./24, "days"
+	}
+	l := &plot.Lines{X: name + " since the window began", Legend: "jobs that wait"}
+	for _, c := range r.queues {
+		c.Points = slices.Clone(c.Points)
+		for i := range c.Points {
+			c.Points[i].X *= unit
+		}
+		l.Curves = append(l.Curves, c)
+	}
+	err := l.SVG(&b, plot.Options{Title: "The queue", Width: 900})
+	if errors.Is(err, plot.ErrNoLines) {
+		return "", nil
+	}
 	return template.HTML(b.String()), err // SVG has escaped all texts
 }
 

@@ -60,6 +60,7 @@ type Report struct {
 	Losses Losses   `json:"losses"`
 
 	samples []plot.Sample // the completion times of the rows, for the page
+	queues  []plot.Curve  // how many jobs wait, over the hours since the window began
 }
 
 // TypeGPUs is a number of GPUs of one type.

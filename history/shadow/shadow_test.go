@@ -64,6 +64,9 @@ func TestRealSlurm(t *testing.T) {
 			if row.WeightedMeanS < rep.Bound.WeightedMeanS || row.P95CompletionS < rep.Bound.P95CompletionS {
 				t.Errorf("row %d is below the bound: %v, %v", i, *row, rep.Bound)
 			}
+			if got, want := rep.QueueS()[i], row.MeanWaitS*float64(rep.Jobs); math.Abs(got-want) > 1e-6*want {
+				t.Errorf("row %d: jobs of the picture wait for %g s, those of the table for %g s", i, got, want)
+			}
 		}
 		if check := verify.Check(schedules.Instance, schedules.Hindsight); !check.OK {
 			t.Errorf("hindsight: %s", check)

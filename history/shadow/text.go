@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
-
-	"github.com/hare-sched/hare/internal/words"
 )
 
 // Text writes the report as a short table.
@@ -66,6 +65,9 @@ func (r *Report) sentences() []string {
 		fmt.Sprintf("jobs that would have ended over a minute earlier: %d (%.1f h in all); later: %d (%.1f h)", r.Gain.Jobs,
 			r.Gain.Hours, r.Pay.Jobs, r.Pay.Hours),
 	}
+	if r.Saved.Completion.Days < leastDays {
+		out = append(out, r.intervals())
+	}
 	return out
 }
 
@@ -121,8 +123,7 @@ func (in *Interval) sentence() string {
 	}
 	less := func(x float64) string { return signed(-x) }
 	if in.Low == nil || in.High == nil {
-		return fmt.Sprintf("%s (no interval: %s)", less(*in.Value),
-			words.Count(in.Days, "day"))
+		return less(*in.Value)
 	}
 	return fmt.Sprintf("%s (95 %% interval over %d days: %s to %s)", less(*in.Value), in.Days, less(*in.High),
 		less(*in.Low))
@@ -133,7 +134,7 @@ func signed(x float64) string {
 	if math.Abs(x) < 0.0005 {
 		return "0.0 %"
 	}
-	return fmt.Sprintf("%+.1f %%", 100*x)
+	return strings.Replace(fmt.Sprintf("%+.1f %%", 100*x), "-", "−", 1)
 }
 
 // fractionText writes a fraction as percent, or a dash where there is none.
