@@ -68,6 +68,7 @@ func checkGiven(req *wire.Request, takes string) error {
 		again := slices.Contains(replanFields, name)
 		switch takes {
 		case "options":
+			again = again || name == "name" || name == "labels"
 		case "method":
 			again = name == "expected"
 		case "result":

@@ -158,7 +158,7 @@ func (s *server) keyRoutes(r chi.Router) {
 // then.
 func (s *server) sessionRoutes(r chi.Router) {
 	r.Post("/v1/sessions", s.handle(s.admit(s.createSession)))
-	r.Get("/v1/sessions", s.handle(s.listSessions, "limit", "after"))
+	r.Get("/v1/sessions", s.handle(s.listSessions, "label"+repeatable, "q", "limit", "after"))
 	r.Get("/v1/sessions/{id}", s.handle(s.getSession))
 	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
@@ -179,7 +179,8 @@ func (s *server) simulationRoutes(r chi.Router) {
 func (s *server) solveRoutes(r chi.Router) {
 	const one = "/v1/solves/{id}"
 	r.Post("/v1/solves", s.handle(s.solve))
-	r.Get("/v1/solves", s.handle(s.listSolves, "status", "termination", "instance_sha256", "limit", "after"))
+	r.Get("/v1/solves", s.handle(s.listSolves, "status", "termination", "instance_sha256",
+		"label"+repeatable, "q", "limit", "after"))
 	// The ETag of getSolve is the hash of the uncompressed bytes, so they are sent
 	// uncompressed.
 	r.Get(one, uncompressed(s.handle(s.getSolve, "wait")))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -53,7 +54,8 @@ func (s *server) ownSession(r *http.Request) (*sessions.Session, error) {
 
 func describe(info sessions.Info) *sessiondoc.Session {
 	d := &sessiondoc.Session{
-		ID: info.ID, Created: info.Created.UTC(), Policy: info.Config.Policy,
+		ID: info.ID, Name: info.Config.Tags.Name, Labels: info.Config.Tags.Labels,
+		Created: info.Created.UTC(), Policy: info.Config.Policy,
 		Parameters: info.Config.Parameters, Clock: string(info.Config.Clock), LastSeq: info.Last, Active: info.Active,
 	}
 	for _, n := range info.Config.Cluster.Nodes {
@@ -115,7 +117,7 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	session, err := s.cfg.Sessions.Create(r.Context(), tenantOf(r.Context()), sessions.SessionConfig{
-		Cluster: h.Cluster, Policy: h.Policy, Parameters: h.Parameters, Clock: sessions.Clock(h.Clock),
+		Cluster: h.Cluster, Policy: h.Policy, Parameters: h.Parameters, Clock: sessions.Clock(h.Clock), Tags: h.Tags,
 	})
 	if fault := (*hare.InvalidError)(nil); errors.As(err, &fault) && !strings.HasPrefix(fault.Pointer, "/cluster") &&
 		fault.Pointer != "/policy" {
@@ -137,6 +139,8 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 //	@Description	continues the list.
 //	@Tags			sessions
 //	@ID				listSessions
+//	@Param			label	query	[]string	false	"those with all of these labels: name=value, or name for any value"	collectionFormat(multi)
+//	@Param			q		query	string	false	"those whose id, name or value of a label has this part, in upper or lower case"
 //	@Param			limit	query	int		false	"1 to 1000, the most sessions to list: 1000 without it"
 //	@Param			after	query	string	false	"next of the list before"
 //	@Produce		json,application/problem+json
@@ -162,6 +166,11 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	q := r.URL.Query()
+	infos = slices.DeleteFunc(infos, func(info sessions.Info) bool {
+		tags, part := &info.Config.Tags, q.Get("q")
+		return !tags.Has(q["label"]) || !tags.Mention(part) && !strings.Contains(info.ID, strings.ToLower(part))
+	})
 	from := 0
 	if after := r.URL.Query().Get("after"); after != "" {
 		us, id, ok := strings.Cut(after, "-")

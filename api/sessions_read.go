@@ -116,6 +116,7 @@ func (s *server) getLog(w http.ResponseWriter, r *http.Request) error {
 		cfg := session.Info().Config
 		line = append(wire.AppendLogHeader(nil, &wire.LogHeader{
 			Policy: cfg.Policy, Parameters: cfg.Parameters, Clock: string(cfg.Clock), Cluster: cfg.Cluster,
+			Tags: cfg.Tags,
 		}), '\n')
 	}
 	out := bufio.NewWriterSize(w, answerBytes)

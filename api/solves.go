@@ -138,7 +138,7 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request, in solves.Input)
 	in.Digest = digest
 	// The time that a slow network took does not count as time of the solve.
 	in.Began = incomingOf(r.Context()).arrived
-	in.Instance, in.Options = req.Instance, solveOptions(&req.Options)
+	in.Instance, in.Options, in.Tags = req.Instance, solveOptions(&req.Options), req.Tags
 	// Requests that the solver would refuse are refused before the solve is stored.
 	if req.Replan.Previous != nil {
 		in.Replan = &req.Replan
@@ -167,6 +167,9 @@ func solvePath(id string) string { return "/v1/solves/" + id }
 // solveJSON is a solve that the server keeps: its state, without its schedule.
 type solveJSON struct {
 	ID string `json:"id"`
+	// Name and labels are those of the request.
+	Name   string            `json:"name,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
 	// Status says how far the solve is; the termination says why it stopped.
 	Status string `json:"status" enums:"queued,running,succeeded,cancelled,failed"`
 	// Termination says why the solve stopped, where it has ended with an answer.
@@ -229,7 +232,8 @@ func describeSolve(info solves.Info) solveJSON {
 	}
 	self := solvePath(info.ID)
 	d := solveJSON{
-		ID: info.ID, Status: info.Status, Termination: info.Termination, Phase: info.Phase, Resumed: info.Resumed,
+		ID: info.ID, Name: info.Tags.Name, Labels: info.Tags.Labels, Status: info.Status,
+		Termination: info.Termination, Phase: info.Phase, Resumed: info.Resumed,
 		Degraded: info.Degraded,
 		Created:  at(info.Created), Started: at(info.Started), Ended: at(info.Ended),
 		InstanceSHA256: info.InstanceSHA256, Jobs: info.Jobs, GPUs: info.GPUs, Options: wire.OptionsJSON(info.Options),

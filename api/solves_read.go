@@ -126,6 +126,8 @@ func (s *server) changed(ctx context.Context, info solves.Info, tag string) (sol
 //	@Param			status			query	string	false	"those in this state"				Enums(queued,running,succeeded,cancelled,failed)
 //	@Param			termination		query	string	false	"those that stopped for this reason"	Enums(optimal,gap,work_limit,deadline,cancelled,infeasible,no_schedule)
 //	@Param			instance_sha256	query	string	false	"those of this instance, as hare hash prints it"
+//	@Param			label			query	[]string	false	"those with all of these labels: name=value, or name for any value"	collectionFormat(multi)
+//	@Param			q				query	string	false	"those whose id, name or value of a label has this part, in upper or lower case"
 //	@Param			limit			query	int		false	"1 to 1000, the most solves to list: 100 without it"	minimum(1)	maximum(1000)
 //	@Param			after			query	string	false	"next of the list before"
 //	@Produce		json,application/problem+json
@@ -143,7 +145,8 @@ func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 		}
 		return v, nil
 	}
-	f := solves.Filter{Limit: 100, After: q.Get("after"), InstanceSHA256: q.Get("instance_sha256")}
+	f := solves.Filter{Limit: 100, After: q.Get("after"), InstanceSHA256: q.Get("instance_sha256"), Labels: q["label"],
+		Text: q.Get("q")}
 	if f.Status, err = oneOf("status", solves.StatusQueued, solves.StatusRunning, solves.StatusSucceeded,
 		solves.StatusCancelled, solves.StatusFailed); err != nil {
 		return err

@@ -250,7 +250,7 @@ func TestSessions(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	var ids []string
-	for s, err := range c.Sessions(ctx) {
+	for s, err := range c.Sessions(ctx, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

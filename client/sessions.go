@@ -51,14 +51,14 @@ func (c *Client) SessionPlan(ctx context.Context, id string) (*wire.SessionPlan,
 	return plan, err
 }
 
-// Sessions lists all sessions, the oldest first.
-func (c *Client) Sessions(ctx context.Context) iter.Seq2[*sessiondoc.Session, error] {
+// Sessions lists the sessions, the oldest first. The query filters them by q and label; nil lists all.
+func (c *Client) Sessions(ctx context.Context, query url.Values) iter.Seq2[*sessiondoc.Session, error] {
 	read := func(page json.RawMessage) ([]*sessiondoc.Session, string, error) {
 		var p sessiondoc.List
 		err := json.Unmarshal(page, &p)
 		return p.Sessions, p.Next, err
 	}
-	return pages(ctx, c, "/v1/sessions", "after", nil, read)
+	return pages(ctx, c, "/v1/sessions", "after", query, read)
 }
 
 // DeleteSession ends a session and removes its log.

@@ -33,6 +33,8 @@ type Request struct {
 	PreviousInstance *hare.Instance
 	At               time.Duration
 	Stability        float64
+	// Tags are the name and the labels by which List finds the solve.
+	Tags wire.Tags
 	// Progress is called with each event of Solve, one at a time, in order. Nil means
 	// that events are not read.
 	Progress func(Event)
@@ -40,7 +42,7 @@ type Request struct {
 
 // document returns the request as it is sent.
 func (r *Request) document() (*wire.Request, error) {
-	doc := &wire.Request{Instance: r.Instance, Options: r.Options}
+	doc := &wire.Request{Instance: r.Instance, Options: r.Options, Tags: r.Tags}
 	if r.Previous == nil {
 		return doc, nil
 	}
@@ -148,7 +150,8 @@ func (c *Client) post(ctx context.Context, req Request, prefer string) (res *har
 
 // Solve is the state of a solve on the server.
 type Solve struct {
-	ID     string `json:"id"`
+	ID string `json:"id"`
+	wire.Tags
 	Status string `json:"status"` // queued, running, succeeded, cancelled or failed
 	// Termination says why the solve stopped: optimal, gap, work_limit, deadline,
 	// cancelled, infeasible or no_schedule; "" while the solve has not ended.
@@ -158,6 +161,8 @@ type Solve struct {
 	Started        time.Time         `json:"started"`
 	Ended          time.Time         `json:"ended"`
 	InstanceSHA256 string            `json:"instance_sha256"`
+	Jobs           int               `json:"jobs"`
+	GPUs           int               `json:"gpus"`
 	Value          *float64          `json:"value"` // best so far, in weight-seconds; Result has it exactly
 	Bound          *float64          `json:"bound"`
 	Gap            *float64          `json:"gap"`
@@ -261,8 +266,8 @@ func (c *Client) remove(ctx context.Context, path string) error {
 	return err
 }
 
-// List yields the solves that the server keeps, and fetches them page by page. The
-// query filters the solves; see docs/reference/http.md.
+// List yields the solves that the server keeps, the newest first, and fetches them page by page. The
+// query filters the solves, as label=team=vision does; see docs/reference/http.md.
 func (c *Client) List(ctx context.Context, query url.Values) iter.Seq2[*Solve, error] {
 	return pages(ctx, c, "/v1/solves", "after", query, func(page json.RawMessage) ([]*Solve, string, error) {
 		var p struct {

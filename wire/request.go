@@ -18,9 +18,10 @@ type Request struct {
 	Expected bool
 	Result   *hare.Result
 	Replan   hare.ReplanRequest
+	Tags     Tags
 }
 
-var requestTable = NewTable("Request", "Request is what any call takes.",
+var requestTable = NewTable("Request", "Request is what any call takes.", append([]Field[Request]{
 	Instance("instance", func(v *Request) **hare.Instance { return &v.Instance }).Needed(),
 	OptionsField("options", func(v *Request) *Options { return &v.Options }),
 	Choice("method", func(v *Request) *string { return &v.Method }, boundMethods...).Default("price"),
@@ -34,13 +35,14 @@ var requestTable = NewTable("Request", "Request is what any call takes.",
 		Writing(writeReplanTime).
 		About("at_s is the planning instant on the clock of the previous schedule; it goes with previous."),
 	Micros("stability", func(v *Request) *int64 { return &v.Replan.StabilityMicro }, 0).
-		About("stability is what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves "+
+		About("stability is what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves " +
 			"freely.").
 		Default(0),
-).Check(func(v *Request, has Members, _ *hare.InvalidErrors) {
-	v.Given = has.Names()
-	v.Replan.HasAt, v.Replan.HasStability = has.Has("at_s"), has.Has("stability")
-})
+}, tagFields(func(v *Request) *Tags { return &v.Tags })...)...).Check(
+	func(v *Request, has Members, _ *hare.InvalidErrors) {
+		v.Given = has.Names()
+		v.Replan.HasAt, v.Replan.HasStability = has.Has("at_s"), has.Has("stability")
+	})
 
 func writeReplanTime(b []byte, v *Request) []byte {
 	if !v.Replan.HasAt {
@@ -52,7 +54,7 @@ func writeReplanTime(b []byte, v *Request) []byte {
 // These are the forms of requests in the specification.
 var (
 	solveForm = requestTable.Part("SolveRequest", "SolveRequest asks for a schedule.", "instance", "options",
-		"previous", "previous_instance", "at_s", "stability")
+		"previous", "previous_instance", "at_s", "stability", "name", "labels")
 	boundForm = requestTable.Part("BoundRequest", "BoundRequest asks for a lower bound alone.", "instance", "method",
 		"expected")
 	verifyForm = requestTable.Part("VerifyRequest", "VerifyRequest asks whether a result is right.", "instance",
@@ -60,7 +62,7 @@ var (
 )
 
 // DecodeRequest strictly reads the fields instance, options, method, expected, result,
-// previous, previous_instance, at_s and stability. Every fault has a pointer into
+// previous, previous_instance, at_s, stability, name and labels. Every fault has a pointer into
 // the whole document.
 func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
 	req := &Request{}

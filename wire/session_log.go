@@ -24,6 +24,7 @@ type LogHeader struct {
 	Parameters []byte // a JSON object; nil means the defaults
 	Clock      string // "events" or "server"
 	Cluster    hare.Cluster
+	Tags       Tags
 }
 
 // logHeaderDoc is a header that is read or written.
@@ -33,28 +34,29 @@ type logHeaderDoc struct {
 }
 
 var logHeaderTable = NewTable("LogHeader", "LogHeader is the first line of the log of a session.",
-	NewField("hare", Schema{"type": "string", "enum": []string{LogForm}},
-		func(r *Reader, v *logHeaderDoc) error { return r.String(&v.form) },
-		func(b []byte, _ *logHeaderDoc) []byte { return AppendString(b, LogForm) }),
-	String("policy", func(v *logHeaderDoc) *string { return &v.Policy }).Always().Default("rolling"),
-	NewField("parameters", Schema{"type": "object", "additionalProperties": Schema{}},
-		func(r *Reader, v *logHeaderDoc) error { return r.Verbatim('{', &v.Parameters) },
-		func(b []byte, v *logHeaderDoc) []byte { return append(b, v.Parameters...) }).
-		About("parameters are those of the policy; what is left out has its default. docs/use/online.md names "+
-			"those of each policy."),
-	String("clock", func(v *logHeaderDoc) *string { return &v.Clock }).Reading(readClock).Always().
-		About("clock says who gives the time of an event: the event itself in at_s, or the server when the event "+
-			"arrives.").With("enum", clocks).Default(clocks[0]),
-	NewField("cluster", RefTo(clusterTable), readSessionCluster,
-		func(b []byte, v *logHeaderDoc) []byte { return AppendCluster(b, &v.Cluster) }).
-		Required(`give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`),
-)
+	append([]Field[logHeaderDoc]{
+		NewField("hare", Schema{"type": "string", "enum": []string{LogForm}},
+			func(r *Reader, v *logHeaderDoc) error { return r.String(&v.form) },
+			func(b []byte, _ *logHeaderDoc) []byte { return AppendString(b, LogForm) }),
+		String("policy", func(v *logHeaderDoc) *string { return &v.Policy }).Always().Default("rolling"),
+		NewField("parameters", Schema{"type": "object", "additionalProperties": Schema{}},
+			func(r *Reader, v *logHeaderDoc) error { return r.Verbatim('{', &v.Parameters) },
+			func(b []byte, v *logHeaderDoc) []byte { return append(b, v.Parameters...) }).
+			About("parameters are those of the policy; what is left out has its default. docs/use/online.md names " +
+				"those of each policy."),
+		String("clock", func(v *logHeaderDoc) *string { return &v.Clock }).Reading(readClock).Always().
+			About("clock says who gives the time of an event: the event itself in at_s, or the server when the event "+
+				"arrives.").With("enum", clocks).Default(clocks[0]),
+		NewField("cluster", RefTo(clusterTable), readSessionCluster,
+			func(b []byte, v *logHeaderDoc) []byte { return AppendCluster(b, &v.Cluster) }).
+			Required(`give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`),
+	}, tagFields(func(v *logHeaderDoc) *Tags { return &v.Tags })...)...)
 
 // sessionTable is the request for a new session.
 var sessionTable = logHeaderTable.Part("SessionRequest",
 	"SessionRequest opens an online session. Its cluster is the one at the beginning of the session: in_service_s and "+
 		"busy are refused, because GPUs join and leave by events.",
-	"cluster", "policy", "parameters", "clock")
+	"cluster", "policy", "parameters", "clock", "name", "labels")
 
 // clocks are the values of LogHeader.Clock; the first is the default.
 var clocks = []string{"events", "server"}
@@ -98,7 +100,7 @@ func DecodeLogHeader(line []byte) (*LogHeader, error) {
 }
 
 // DecodeSession strictly decodes the request for a new session: a cluster, and
-// optionally policy, parameters and clock, which are "" or nil where they are left
+// optionally policy, parameters, clock, name and labels, which are "" or nil where they are left
 // out.
 func DecodeSession(text []byte, lim Limits) (*SessionRequest, error) {
 	doc := logHeaderDoc{LogHeader: &LogHeader{}}
@@ -122,6 +124,12 @@ func AppendSession(b []byte, req *SessionRequest) []byte {
 	}
 	if req.Clock != "" {
 		names = append(names, "clock")
+	}
+	if req.Tags.Name != "" {
+		names = append(names, "name")
+	}
+	if len(req.Tags.Labels) > 0 {
+		names = append(names, "labels")
 	}
 	b = sessionTable.appendFields(b, &logHeaderDoc{LogHeader: req}, names...)
 	return append(b, '}')

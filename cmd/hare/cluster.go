@@ -73,10 +73,11 @@ func (cf *clusterFlags) onServer(c *cobra.Command, do func(r *remote) error) err
 		return err
 	}
 	defer r.Close()
-	if err = do(r); err != nil && c.Context().Err() == nil {
-		return cf.clusterError(r, err)
+	err = do(r)
+	if bad := (usageError{}); err == nil || c.Context().Err() != nil || errors.As(err, &bad) {
+		return err
 	}
-	return err
+	return cf.clusterError(r, err)
 }
 
 func clusterListCommand() *cobra.Command {

@@ -196,7 +196,8 @@ func commandGroups() []commandGroup {
 		{"cluster", "Run jobs on a cluster of Hare:", []*cobra.Command{submitCommand(), jobsCommand(), logsCommand(),
 			cancelCommand(), agentCommand(), agentsCommand(), drainCommand(), undrainCommand(), clusterCommand(),
 			workerCommand()}},
-		{"operate", "Operate a server:", []*cobra.Command{serveCommand(), keyCommand(), doctorCommand(),
+		{"operate", "Operate a server:", []*cobra.Command{serveCommand(), solvesCommand(), sessionsCommand(),
+			keyCommand(), doctorCommand(),
 			healthCommand(), backupCommand(), restoreCommand(), repairCommand()}},
 	}
 }

@@ -140,11 +140,12 @@ func onThisMachine(address string) bool {
 }
 
 // submit submits a solve.
-func (rem *remote) submit(ctx context.Context, inst *hare.Instance, opt hare.Options) (*client.Solve, error) {
+func (rem *remote) submit(ctx context.Context, inst *hare.Instance, opt hare.Options, tags wire.Tags) (*client.Solve,
+	error) {
 	if err := rem.reach(ctx); err != nil {
 		return nil, err
 	}
-	return rem.Submit(ctx, client.Request{Instance: inst, Options: wire.Options{
+	return rem.Submit(ctx, client.Request{Instance: inst, Tags: tags, Options: wire.Options{
 		TimeLimit: opt.TimeLimit, WorkLimit: opt.WorkLimit, Gap: &opt.Gap, Seed: &opt.Seed,
 		Bound: opt.Bound, Order: opt.Order, Assign: opt.Assign, Detail: opt.Detail, Objective: opt.Objective,
 		Method: opt.Method, Degrade: opt.Degrade,
@@ -240,10 +241,10 @@ func (p *progress) draw(l *progressLine) {
 }
 
 // solveRemotely does on a server what solveAndPrint does here.
-func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare.Options, out string, quiet,
-	ndjson bool) error {
+func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare.Options, tags wire.Tags,
+	out string, quiet, ndjson bool) error {
 	defer r.Close()
-	s, err := r.submit(ctx, inst, opt)
+	s, err := r.submit(ctx, inst, opt, tags)
 	if err != nil {
 		return remoteError(r, "", err)
 	}

@@ -120,7 +120,7 @@ func TestPoorLine(t *testing.T) {
 	p.lose.Store(true)
 	inst := instanceOf(t, "../../testdata/examples/three-jobs.instance.json")
 	opt := solver.Defaults(hare.Options{Seed: 1, Gap: solver.DefaultGap, WorkLimit: 20_000})
-	solve, err := r.submit(t.Context(), inst, opt)
+	solve, err := r.submit(t.Context(), inst, opt, wire.Tags{})
 	if err != nil || solve.ID == "" {
 		t.Fatalf("%+v %v", solve, err)
 	}
@@ -176,7 +176,7 @@ func TestRemoteCancel(t *testing.T) {
 	inst := instanceOf(t, "../../testdata/instances/standard-200.json.gz")
 	out := filepath.Join(t.TempDir(), "r.json")
 	opt := solver.Defaults(hare.Options{Seed: 1, TimeLimit: 10 * time.Minute})
-	if err := solveRemotely(ctx, r, inst, opt, out, true, false); err != nil {
+	if err := solveRemotely(ctx, r, inst, opt, wire.Tags{}, out, true, false); err != nil {
 		t.Fatal(err)
 	}
 	res, err := readResult(out)

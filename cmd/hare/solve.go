@@ -29,6 +29,8 @@ type solveFlags struct {
 	quiet, ndjson bool
 	again         replanFlags
 	far           remoteFlags
+	tags          wire.Tags
+	labels        []string
 }
 
 func solveCommand() *cobra.Command {
@@ -89,6 +91,8 @@ with the same bound: how far is what another scheduler does from the best?`,
 	f.BoolVarP(&sf.quiet, "quiet", "q", false, "print no progress line and no table")
 	f.BoolVar(&sf.ndjson, "ndjson", false, "write the result with one lane a line")
 	sf.far.add(c)
+	f.StringVar(&sf.tags.Name, "name", "", "with --server: the name under which the server keeps the solve")
+	f.StringArrayVar(&sf.labels, "label", nil, "with --server: a label of the solve, NAME=VALUE; may be given again")
 	choices(c, "bound", relax.Methods()...)
 	choices(c, "order", append(relax.Methods(), "wspt", "arrival")...)
 	choices(c, "assign", "insertion", "earliest_finish", "earliest_available")
@@ -108,12 +112,18 @@ func (sf *solveFlags) run(ctx context.Context, name string) error {
 	if err := noTwice(name, sf.again.previous, sf.again.before, sf.warm); err != nil {
 		return err
 	}
+	var err error
+	if sf.tags.Labels, err = pairs("--label", sf.labels, nil); err != nil {
+		return usageError{err}
+	}
+	if sf.far.server == "" && (sf.tags.Name != "" || sf.tags.Labels != nil) {
+		return usageError{errors.New("--name and --label are for solves that a server keeps: give --server too")}
+	}
 	var there *remote
 	if sf.far.server != "" {
 		if sf.warm != "" || sf.again.previous != "" {
 			return usageError{errors.New("--warm and --previous do not work with --server: leave them or --server out")}
 		}
-		var err error
 		if there, err = sf.far.connect(); err != nil {
 			return err
 		}
@@ -123,7 +133,7 @@ func (sf *solveFlags) run(ctx context.Context, name string) error {
 		return err
 	}
 	if there != nil {
-		return solveRemotely(ctx, there, inst, sf.opt, sf.out, sf.quiet, sf.ndjson)
+		return solveRemotely(ctx, there, inst, sf.opt, sf.tags, sf.out, sf.quiet, sf.ndjson)
 	}
 	req, err := sf.again.request()
 	if err != nil {

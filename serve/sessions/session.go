@@ -26,6 +26,7 @@ type SessionConfig struct {
 	// Parameters are the parameters of the policy, a JSON object; nil means the defaults.
 	Parameters json.RawMessage
 	Clock      Clock // "" means ClockEvents
+	Tags       wire.Tags
 
 	tenant string // the owner
 }
@@ -62,11 +63,12 @@ type storedConfig struct {
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	Clock      Clock           `json:"clock"`
 	Cluster    json.RawMessage `json:"cluster"`
+	Tags       wire.Tags       `json:"tags,omitzero"`
 }
 
 func encodeConfig(cfg *SessionConfig) ([]byte, error) {
 	return json.Marshal(storedConfig{cfg.tenant, cfg.Policy, cfg.Parameters, cfg.Clock,
-		wire.AppendCluster(nil, &cfg.Cluster)})
+		wire.AppendCluster(nil, &cfg.Cluster), cfg.Tags})
 }
 
 func decodeConfig(b []byte) (cfg SessionConfig, err error) {
@@ -74,7 +76,7 @@ func decodeConfig(b []byte) (cfg SessionConfig, err error) {
 	if err := json.Unmarshal(b, &c); err != nil {
 		return cfg, err
 	}
-	cfg = SessionConfig{Policy: c.Policy, Parameters: c.Parameters, Clock: c.Clock, tenant: c.Tenant}
+	cfg = SessionConfig{Policy: c.Policy, Parameters: c.Parameters, Clock: c.Clock, Tags: c.Tags, tenant: c.Tenant}
 	if bytes.Equal(c.Cluster, wire.AppendCluster(nil, &hare.Cluster{})) {
 		return cfg, nil // all GPUs join by events; as a document, such a cluster is refused
 	}

@@ -44,7 +44,9 @@ func (ss *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info
 		info, err := all[i].info()
 		if err != nil || f.Status != "" && f.Status != info.Status ||
 			f.Termination != "" && f.Termination != info.Termination ||
-			f.InstanceSHA256 != "" && !strings.EqualFold(f.InstanceSHA256, info.InstanceSHA256) {
+			f.InstanceSHA256 != "" && !strings.EqualFold(f.InstanceSHA256, info.InstanceSHA256) ||
+			!info.Tags.Has(f.Labels) ||
+			f.Text != "" && !info.Tags.Mention(f.Text) && !strings.Contains(info.ID, strings.ToLower(f.Text)) {
 			continue
 		}
 		if len(infos) == limit {

@@ -56,7 +56,7 @@ func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed boo
 		Hash:    wire.SHA256(in.Instance),
 		Options: store.StoredOptions(in.Options), Jobs: len(in.Instance.Jobs),
 		GPUs: int(admission.GPUsOf(&in.Instance.Cluster)), Attached: in.Attached, Kind: in.Kind,
-		Parameters: in.Parameters, Key: in.Key,
+		Parameters: in.Parameters, Key: in.Key, Tags: in.Tags,
 	}
 	if in.Key != "" {
 		s.next.Digest = &in.Digest

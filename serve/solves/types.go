@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/store"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Sentinels of solves.
@@ -139,6 +140,7 @@ type Input struct {
 	// Kind and Parameters let Config.Resume find Run after a restart.
 	Kind       string
 	Parameters []byte
+	Tags       wire.Tags
 }
 
 // Info describes the durable state of a solve.
@@ -162,6 +164,7 @@ type Info struct {
 	Degraded                         bool         // the server was overloaded, and Options.Degrade allowed less work
 	ResultBytes                      int64        // 0 without a result
 	Kind                             string
+	Tags                             wire.Tags
 }
 
 // Finished says that the solve has ended.
@@ -173,8 +176,10 @@ type Event = store.SolveEvent
 // Filter selects solves; a zero field selects all.
 type Filter struct {
 	Status, Termination, InstanceSHA256 string
-	After                               string // cursor: the value next of an earlier List
-	Limit                               int    // zero means 100; at most 1,000
+	Labels                              []string // all of these, each NAME=VALUE, or NAME for any value
+	Text                                string   // a part of the id, the name or the value of a label, in any case
+	After                               string   // cursor: the value next of an earlier List
+	Limit                               int      // zero means 100; at most 1,000
 }
 
 // micros returns the stored form of a time.

@@ -55,7 +55,7 @@ func (s *solve) info() (Info, error) {
 		Ended:   fromMicros(st.EndedUs), Deadline: s.deadline(), InstanceSHA256: st.Hash,
 		Options: hare.Options(st.Options), Jobs: st.Jobs, GPUs: st.GPUs,
 		Revision: s.lastDurable, Events: s.lastDurable, Error: st.Error, Cached: st.Cached, Resumed: st.Resumed,
-		Degraded: st.Degraded, Kind: st.Kind,
+		Degraded: st.Degraded, Kind: st.Kind, Tags: st.Tags,
 	}
 	// Amounts in the store were written by Amount.String and can be read.
 	i.Value, _ = store.ReadAmount(st.Value)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // SolveState is the content of a record, in JSON.
@@ -30,6 +31,7 @@ type SolveState struct {
 	Resumed     bool            `json:"resumed,omitempty"`
 	Degraded    bool            `json:"degraded,omitempty"`
 	Kind        string          `json:"kind,omitempty"`
+	Tags        wire.Tags       `json:"tags,omitzero"`
 	Parameters  []byte          `json:"parameters,omitempty"`
 	Key         string          `json:"key,omitempty"`
 	Digest      *Sum            `json:"digest,omitempty"`

@@ -57,7 +57,7 @@ func Result(w io.Writer, inst *hare.Instance, r *hare.Result) {
 	if g := r.GapReport; g != nil && g.Excess > 0 {
 		row("where the gap is", "%s", reportWords(g))
 	}
-	row("stopped", "%s after %.2f s", stopWords(r.Termination), r.Timing.Total.Seconds())
+	row("stopped", "%s after %.2f s", Stop(r.Termination), r.Timing.Total.Seconds())
 }
 
 func gapWords(r *hare.Result) string {
@@ -89,7 +89,8 @@ func reportWords(g *hare.GapReport) string {
 		share(g.ReducedCost), strings.Join(jobs, ", "), share(g.IdleCapacity), strings.Join(idle, ", "))
 }
 
-func stopWords(termination string) string {
+// Stop says why a solve stopped.
+func Stop(termination string) string {
 	switch termination {
 	case hare.TerminationOptimal:
 		return "proved optimal"

@@ -9,11 +9,14 @@ import (
 
 // Session is an online session.
 type Session struct {
-	ID         string         `json:"id"`
-	Created    time.Time      `json:"created" swaggertype:"string" format:"date-time"`
-	Policy     string         `json:"policy"`
-	Parameters parametersText `json:"parameters,omitempty"`
-	Clock      string         `json:"clock" enums:"events,server"`
+	ID string `json:"id"`
+	// Name and labels are those of the request.
+	Name       string            `json:"name,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Created    time.Time         `json:"created" swaggertype:"string" format:"date-time"`
+	Policy     string            `json:"policy"`
+	Parameters parametersText    `json:"parameters,omitempty"`
+	Clock      string            `json:"clock" enums:"events,server"`
 	// GPUs is the number of GPUs at the beginning of the session.
 	GPUs int `json:"gpus"`
 	// LastSeq is the number of the last durable event: the next event has the number after it.

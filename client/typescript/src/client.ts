@@ -91,6 +91,9 @@ export interface Event {
 }
 
 export interface SolveCall {
+  /** The name and the labels by which lists of the server show and find the solve. */
+  name?: string;
+  labels?: Record<string, string>;
   /** Plans the rest of an earlier result again, from at_s on the clock of that result. */
   replan?: Pick<SolveRequest, "previous" | "previous_instance" | "at_s" | "stability">;
   /** A later call with the same key and content gets the same solve, also days later. */
@@ -134,12 +137,15 @@ const longPoll = 25; // seconds that one request waits for the end of a solve
 const maxBackoff = 10;
 const maxLine = 64 << 20;
 
+/** Parameters of a path. A list gives the same one several times. */
+export type Query = Record<string, string | number | string[]>;
+
 interface Call {
   method?: string;
   body?: unknown;
   text?: string; // is sent in place of body
   headers?: Record<string, string>;
-  query?: Record<string, string | number>;
+  query?: Query;
   repeatable?: boolean;
   signal?: AbortSignal | undefined;
   onStart?: (response: Response) => void; // of a stream
@@ -222,7 +228,7 @@ export class Hare {
     const headers = { "Idempotency-Key": call.key ?? newKey(), Prefer: prefer };
     return this.call(path("solves"), {
       method: "POST",
-      body: { instance, options, ...call.replan },
+      body: { instance, options, name: call.name, labels: call.labels, ...call.replan },
       headers,
       repeatable: true,
       signal: call.signal,
@@ -280,7 +286,7 @@ export class Hare {
   }
 
   /** Yields the solves that the server keeps, and fetches them page by page. */
-  solves(query: Record<string, string> = {}): AsyncGenerator<Solve> {
+  solves(query: Query = {}): AsyncGenerator<Solve> {
     return this.pages(path("solves"), "solves", query);
   }
 
@@ -392,9 +398,9 @@ export class Hare {
     return this.json(path("sessions", id, "plan"));
   }
 
-  /** Yields all sessions, the oldest first. */
-  sessions(): AsyncGenerator<Session> {
-    return this.pages(path("sessions"), "sessions", {});
+  /** Yields the sessions, the oldest first; q and label filter them. */
+  sessions(query: Query = {}): AsyncGenerator<Session> {
+    return this.pages(path("sessions"), "sessions", query);
   }
 
   /**
@@ -509,7 +515,7 @@ export class Hare {
     let { attempt, offset = 0 } = from;
     let last = !follow;
     for (let failures = 0; ; ) {
-      const query: Record<string, string | number> = { task, stream, offset };
+      const query: Query = { task, stream, offset };
       if (attempt !== undefined) query["attempt"] = attempt;
       if (!last) query["follow"] = "true";
       try {
@@ -592,7 +598,9 @@ export class Hare {
       init.body = call.text ?? JSON.stringify(call.body);
     }
     if (call.signal) init.signal = call.signal;
-    const query = new URLSearchParams(Object.entries(call.query ?? {}).map(([k, v]) => [k, String(v)]));
+    const query = new URLSearchParams(
+      Object.entries(call.query ?? {}).flatMap(([k, v]) => [v].flat().map(one => [k, String(one)])),
+    );
     const target = this.url + at + (query.size > 0 ? `?${query}` : "");
     const response = await this.cfg
       .fetch(target, init)
@@ -671,8 +679,8 @@ export class Hare {
     }
   }
 
-  private async *pages<T>(at: string, name: string, query: Record<string, string>): AsyncGenerator<T> {
-    const asked = { ...query };
+  private async *pages<T>(at: string, name: string, query: Query): AsyncGenerator<T> {
+    const asked: Query = { ...query };
     for (;;) {
       const page = await this.json<Record<string, unknown>>(at, { query: asked });
       yield* page[name] as T[];

@@ -112,19 +112,20 @@ class Hare:
         *,
         key: str | None = None,
         progress: Callable[[Event], object] | None = None,
-        **replan: Document | float,
+        **more: Document | float | str,
     ) -> Result:
         """Solves an instance, and calls progress with each event.
 
         To plan the rest of an earlier result again, give previous and at_s, and
-        perhaps previous_instance and stability.
+        perhaps previous_instance and stability. name="tuesday" and
+        labels={"team": "vision"} are what lists of the server show and filter by.
 
         The solve runs asynchronously on the server: after a broken connection the
         client resumes waiting for it. When waiting is interrupted, also by an error
         in progress, the solve is cancelled.
         """
         prefer = "respond-async" if progress else f"wait={LONG_POLL}"
-        response = self._submit(instance, options, key, prefer, replan)
+        response = self._submit(instance, options, key, prefer, more)
         if response.status_code == 200:
             return Result.from_dict(_json(response))
         solve = Solve.of(_json(response))
@@ -150,14 +151,14 @@ class Hare:
         options: Document | None = None,
         *,
         key: str | None = None,
-        **replan: Document | float,
+        **more: Document | float | str,
     ) -> Solve:
         """Submits a solve and does not wait for its end.
 
         A later call with the same key and content returns the same solve, also
         days later.
         """
-        response = self._submit(instance, options, key, "respond-async", replan)
+        response = self._submit(instance, options, key, "respond-async", more)
         if response.status_code == 202:
             return Solve.of(_json(response))
         id = response.headers.get("Hare-Solve-Id")
@@ -166,10 +167,10 @@ class Hare:
         return self.get(id)
 
     def _submit(
-        self, instance: Document, options: Document | None, key: str | None, prefer: str, replan: Mapping[str, Any]
+        self, instance: Document, options: Document | None, key: str | None, prefer: str, more: Mapping[str, Any]
     ) -> httpx.Response:
         body: dict[str, Any] = {"instance": _dict(instance)}
-        body.update({name: part if isinstance(part, (int, float)) else _dict(part) for name, part in replan.items()})
+        body.update({name: part if isinstance(part, (int, float, str)) else _dict(part) for name, part in more.items()})
         if options is not None:
             body["options"] = _dict(options)
         headers = {"Idempotency-Key": key or secrets.token_hex(16), "Prefer": prefer}
@@ -231,8 +232,11 @@ class Hare:
         """Deletes a solve that has ended."""
         self._delete(f"/v1/solves/{_escape(id)}")
 
-    def solves(self, **query: str) -> Iterator[Solve]:
-        """Yields the solves that the server keeps, and fetches them page by page."""
+    def solves(self, **query: str | list[str]) -> Iterator[Solve]:
+        """Yields the solves that the server keeps, and fetches them page by page.
+
+        The query filters them: status="running", q="night", label=["team=vision"].
+        """
         return map(Solve.of, self._pages("/v1/solves", "solves", query))
 
     # Explanations
@@ -338,7 +342,7 @@ class Hare:
         return _json(self._call("GET", "/v1/policies", repeatable=True))["policies"]
 
     def create_session(self, cluster: Document, **more: Any) -> Session:
-        """Opens a session; more may have policy, parameters and clock.
+        """Opens a session; more may have policy, parameters, clock, name and labels.
 
         The call is not retried when the network fails, since the server may have
         opened the session.
@@ -356,9 +360,9 @@ class Hare:
         """
         return SessionPlan.from_dict(_json(self._call("GET", f"/v1/sessions/{_escape(id)}/plan", repeatable=True)))
 
-    def sessions(self) -> Iterator[Session]:
-        """Yields all sessions, the oldest first."""
-        return map(Session.from_dict, self._pages("/v1/sessions", "sessions", {}))
+    def sessions(self, **query: str | list[str]) -> Iterator[Session]:
+        """Yields the sessions, the oldest first; q and label filter them."""
+        return map(Session.from_dict, self._pages("/v1/sessions", "sessions", query))
 
     def apply(self, id: str, events: Iterable[Document]) -> list[dict[str, Any]]:
         """Sends events, and returns the answer to each.
@@ -617,7 +621,7 @@ class Hare:
                 self._again(e, True, failures)
             failures += 1
 
-    def _pages(self, path: str, name: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    def _pages(self, path: str, name: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         query = dict(query)
         while True:
             page = _json(self._call("GET", path, params=query, repeatable=True))

@@ -18,11 +18,13 @@ class Solve:
     bound: float | None = None
     gap: float | None = None
     error: str | None = None  # why the solve failed
+    name: str | None = None
+    labels: dict[str, str] | None = None
     data: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Solve:
-        names = ("id", "status", "termination", "queue_position", "value", "bound", "gap", "error")
+        names = ("id", "status", "termination", "queue_position", "value", "bound", "gap", "error", "name", "labels")
         return cls(**{name: data.get(name) for name in names}, data=data)
 
     @property
