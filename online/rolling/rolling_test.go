@@ -16,6 +16,7 @@ func TestParametersOfPlansAndIndices(t *testing.T) {
 	for _, c := range []struct{ policy, parameters, pointer string }{
 		{"rolling", `{"migration_s": 30, "moves": 0}`, ""},
 		{"rolling", `{"migration_s": -1}`, "/migration_s"},
+		{"rolling", `{"wait_for_plan": true}`, "/wait_for_plan"},
 		{"rolling", `{"switch_s": 0}`, ""},
 		{"rolling", `{"switch_s": 12.5}`, ""},
 		{"rolling", `{"switch_s": -1}`, "/switch_s"},
