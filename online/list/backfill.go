@@ -144,18 +144,16 @@ func (l *Scheduler) reservationOnNodes(j *JobState, mix bool) (best reservation,
 		}
 	}
 	slowest := int64(0)
-	var all []int
 	for _, m := range j.modes {
 		durationUs := m.DurationUs
 		if durationUs == 0 {
 			durationUs = l.RoundUs(j)
 		}
 		slowest = max(slowest, durationUs)
-		all = append(all, m.Type)
 		consider(m.Type, []int{m.Type}, durationUs)
 	}
 	if mix {
-		consider(-1, all, slowest)
+		consider(-1, j.types(), slowest)
 	}
 	best.types = make([]bool, len(l.types))
 	return best, kept

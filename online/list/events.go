@@ -157,14 +157,7 @@ func (l *Scheduler) checkProgress(a *hare.Job) (gpus []int, err *hare.InvalidErr
 		if l.nodes != nil {
 			return l.nodes
 		}
-		nodes := placement.New()
-		nodes.SetTopology(l.described.Topology())
-		for g := range l.gpus {
-			if l.gpus[g].InService {
-				nodes.Join(g, l.gpus[g].Type, l.described.Of(l.gpus[g].Name))
-			}
-		}
-		return nodes
+		return l.described.Nodes(len(l.gpus), l.gpuAt)
 	})
 }
 

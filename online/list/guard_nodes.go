@@ -72,11 +72,7 @@ func (l *Scheduler) chooseOnNodes(j *JobState, n int64, mix, noRigid bool) (best
 		return u
 	}
 	if mix {
-		var types []int
-		for _, m := range j.modes {
-			types = append(types, m.Type)
-		}
-		_, gpus, _ := l.nodes.Earliest(j.shape, types, n, use)
+		_, gpus, _ := l.nodes.Earliest(j.shape, j.types(), n, use)
 		return gpus, -1
 	}
 	bestEnd := int64(math.MaxInt64)

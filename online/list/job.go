@@ -114,6 +114,14 @@ func (j *JobState) before(o *JobState) bool {
 	return j.priority < o.priority || j.priority == o.priority && j.serial < o.serial
 }
 
+// types are those on which the job may run, in the order in which it tries them.
+func (j *JobState) types() (types []int) {
+	for _, m := range j.modes {
+		types = append(types, m.Type)
+	}
+	return types
+}
+
 // uses reports whether a job may run on a type.
 func (j *JobState) uses(gpuType int) bool {
 	return slices.ContainsFunc(j.modes, func(m Mode) bool { return m.Type == gpuType })

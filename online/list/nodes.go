@@ -57,14 +57,8 @@ func (l *Scheduler) nodesChanged() {
 // goByNodes fills nodes.
 func (l *Scheduler) goByNodes() {
 	l.nodesChanged()
-	l.nodes = placement.New()
-	l.nodes.SetTopology(l.described.Topology())
+	l.nodes = l.described.Nodes(len(l.gpus), l.gpuAt)
 	l.nodes.SetQuotas(l.quotas, func(t int) string { return l.types[t] })
-	for g := range l.gpus {
-		if l.gpus[g].InService {
-			l.nodes.Join(g, l.gpus[g].Type, l.described.Of(l.gpus[g].Name))
-		}
-	}
 	for _, j := range l.jobs {
 		j.shape = l.nodes.Add(j.spec)
 		j.togetherAt = 0
@@ -75,6 +69,12 @@ func (l *Scheduler) goByNodes() {
 			}
 		}
 	}
+}
+
+// gpuAt says of a GPU what Described.Nodes asks.
+func (l *Scheduler) gpuAt(g int) (name string, gpuType int, inService bool) {
+	x := &l.gpus[g]
+	return x.Name, x.Type, x.InService
 }
 
 // joinNode checks what an event says of a node, and keeps it.

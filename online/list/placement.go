@@ -178,9 +178,5 @@ func (l *Scheduler) lastIsFree(j *JobState, gpuType int, avoid placement.Avoid) 
 // PickMixed chooses GPUs of several types for n tasks of a job, the first mode first; nil where
 // there is no room.
 func (l *Scheduler) PickMixed(j *JobState, n int64, avoid placement.Avoid) []int {
-	var types []int
-	for _, m := range j.modes {
-		types = append(types, m.Type)
-	}
-	return l.nodes.PickMixed(j.shape, types, n, avoid)
+	return l.nodes.PickMixed(j.shape, j.types(), n, avoid)
 }

@@ -13,31 +13,12 @@ import (
 
 // lackingQuotas are the quotas that have no room for the next start of a job which nodes have room
 // for when they are empty; nil where quotas have room, or nodes never do.
-func (l *Scheduler) lackingQuotas(j *JobState) (lacking []int32) {
+func (l *Scheduler) lackingQuotas(j *JobState) []int32 {
 	if l.nodes == nil || !l.nodes.HasQuotas() || len(j.spec.Users) == 0 {
 		return nil
 	}
 	n, mix := l.nextStart(j)
-	var types []int
-	for _, m := range j.modes {
-		types = append(types, m.Type)
-		if l.nodes.Most(j.shape, m.Type) < n {
-			continue
-		}
-		if l.nodes.QuotaRoom(j.shape, m.Type) >= n {
-			return nil
-		}
-		lacking = append(lacking, l.nodes.Lacking(j.shape, m.Type, n)...)
-	}
-	if mix && n > 1 && l.nodes.MostTogether(j.shape, types) >= n {
-		if l.nodes.QuotaRoomTogether(j.shape, types) >= n {
-			return nil
-		}
-		for _, t := range types {
-			lacking = append(lacking, l.nodes.Lacking(j.shape, t, n)...)
-		}
-	}
-	return lacking
+	return l.nodes.LackingForStart(j.shape, j.types(), n, mix && n > 1)
 }
 
 // HeldByQuota reports whether a quota holds a job back that did not start, and then keeps the

@@ -49,11 +49,7 @@ func (l *Scheduler) mostTogether(j *JobState) int64 {
 		return l.Most(j, j.modes[0].Type)
 	}
 	if j.togetherAt != l.capacity+1 {
-		var types []int
-		for _, m := range j.modes {
-			types = append(types, m.Type)
-		}
-		j.together, j.togetherAt = l.nodes.MostTogether(j.shape, types), l.capacity+1
+		j.together, j.togetherAt = l.nodes.MostTogether(j.shape, j.types()), l.capacity+1
 	}
 	return j.together
 }

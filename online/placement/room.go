@@ -200,3 +200,27 @@ func (ns *Nodes) check(s Shape, gpus []int, quotas bool) string {
 	}
 	return reason
 }
+
+// LackingForStart are the quotas that have no room for tasks of a shape on any of some types, or with mix on all of
+// them together, where nodes have room for the tasks when they are empty; nil where the quotas have room, or nodes
+// never do.
+func (ns *Nodes) LackingForStart(s Shape, types []int, tasks int64, mix bool) (lacking []int32) {
+	for _, t := range types {
+		if ns.Most(s, t) < tasks {
+			continue
+		}
+		if ns.QuotaRoom(s, t) >= tasks {
+			return nil
+		}
+		lacking = append(lacking, ns.Lacking(s, t, tasks)...)
+	}
+	if mix && ns.MostTogether(s, types) >= tasks {
+		if ns.QuotaRoomTogether(s, types) >= tasks {
+			return nil
+		}
+		for _, t := range types {
+			lacking = append(lacking, ns.Lacking(s, t, tasks)...)
+		}
+	}
+	return lacking
+}
