@@ -323,7 +323,7 @@ func TestLimitIsForOneType(t *testing.T) {
 		types        string
 		limited      bool
 	}{{0, "a=2T4", true}, {0, "a=2T4 b=2V100", false}, {-1, "a=2T4", false}, {2, "a=2T4 b=2V100", true}} {
-		cluster := &transcript.Instance("nodes " + x.types).Cluster
+		cluster := transcript.Cluster(x.types)
 		guard := list.GuardConfig{FIFOSlowdown: x.fifoSlowdown}
 		for _, l := range []*list.Scheduler{
 			rolling.NewHGittins(cluster, rolling.HGittinsConfig{Guard: guard}),

@@ -11,7 +11,7 @@ import (
 
 // speedsOf is a scheduler that learns speeds, with two types.
 func speedsOf(t *testing.T, jobs ...string) *Scheduler {
-	p := New(&transcript.Instance("nodes n=1A,1B").Cluster, Rule{Hold: hare.Gang, Sticky: true, Speeds: &LearnedSpeeds{},
+	p := New(transcript.Cluster("n=1A,1B"), Rule{Hold: hare.Gang, Sticky: true, Speeds: &LearnedSpeeds{},
 		Priority: func(_ *Scheduler, j *JobState) float64 { return float64(j.serial) }})
 	for i, times := range jobs {
 		_, e := transcript.Event(strings.Fields(fmt.Sprintf("0 job_arrived %c gang x1 %s", 'a'+i, times)))

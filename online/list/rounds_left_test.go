@@ -11,7 +11,7 @@ import (
 // What a job is believed to have left: by its user's estimate until jobs have ended, never
 // nothing, and more where it takes longer than was told.
 func TestRoundsLeft(t *testing.T) {
-	l := New(&transcript.Instance("nodes a=1A").Cluster,
+	l := New(transcript.Cluster("a=1A"),
 		Rule{Hold: hare.Gang, LearnSizes: true, Priority: func(l *Scheduler, j *JobState) float64 {
 			return float64(j.RoundsLeft()) * float64(l.RoundUs(j))
 		}})

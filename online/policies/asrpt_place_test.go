@@ -319,7 +319,7 @@ func TestASRPTRefusesGraphs(t *testing.T) {
 		graphs, want string
 	}{
 		{&networked("nodes a=2A").Cluster, good, ""},
-		{&transcript.Instance("nodes a=2A").Cluster, good, "/graphs: job graphs need the bandwidth"},
+		{transcript.Cluster("a=2A"), good, "/graphs: job graphs need the bandwidth"},
 		{&small, good, "/graphs/configurations/0/stages/0: a GPU of the stage needs 67.056 GiB, and the largest has 16"},
 		{&networked("nodes a=2A").Cluster, strings.Replace(good, `"samples"`, `"sample"`, 1),
 			"/graphs/configurations/0/sample"},

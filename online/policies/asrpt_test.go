@@ -35,7 +35,7 @@ func TestASRPTParameters(t *testing.T) {
 		{`{"near": 1e9}`, "/near: asrpt: near is 1e+09"},
 		{`{"tau": 1}`, "/tau"},
 	} {
-		_, err := session.Open(&transcript.Instance("nodes a=2A").Cluster, []byte(c.parameters))
+		_, err := session.Open(transcript.Cluster("a=2A"), []byte(c.parameters))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.parameters, err, c.want)
 		}

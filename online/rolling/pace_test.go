@@ -18,7 +18,7 @@ func arrival(id string) hare.Event {
 // second, also where the policy is restored from a snapshot after each event. Without a
 // pace each arrival gets a plan.
 func TestPaceOfPlans(t *testing.T) {
-	cluster := &transcript.Instance("nodes a=2A").Cluster
+	cluster := transcript.Cluster("a=2A")
 	plans := func(parameters string, restores bool) (n int) {
 		session := Config{}
 		p, err := session.Open(cluster, []byte(parameters))
@@ -69,7 +69,7 @@ func TestPaceOfPlans(t *testing.T) {
 // A job that arrives when the pace lets no plan be made starts by the last one, with wait_for_plan too:
 // nobody would ask for a plan before the next event.
 func TestPacedPlanIsNotWaitedFor(t *testing.T) {
-	cluster := &transcript.Instance(fmt.Sprintf("nodes a=%dA", 2*planBurst)).Cluster
+	cluster := transcript.Cluster(fmt.Sprintf("a=%dA", 2*planBurst))
 	session := Config{}
 	p, err := session.Open(cluster, []byte(`{"aside": true, "wait_for_plan": true, "plan_every_s": 100}`))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // Parameters that make no sense are refused by their place.
 func TestParametersOfPlansAndIndices(t *testing.T) {
-	cluster := &transcript.Instance("nodes n=1V100").Cluster
+	cluster := transcript.Cluster("n=1V100")
 	for _, c := range []struct{ policy, parameters, pointer string }{
 		{"rolling", `{"migration_s": 30, "moves": 0}`, ""},
 		{"rolling", `{"migration_s": -1}`, "/migration_s"},
@@ -90,7 +90,7 @@ func TestLearnedSizesDecide(t *testing.T) {
 // Times that cannot be added up leave no plan, and jobs run all the same.
 func TestLongestTimes(t *testing.T) {
 	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
-		p := rolling.New(&transcript.Instance("nodes n=2V100").Cluster, rolling.Config{})
+		p := rolling.New(transcript.Cluster("n=2V100"), rolling.Config{})
 		started := 0
 		step := func(atUs int64, e hare.Event) {
 			decisions, err := p.Step(atUs, []hare.Event{e})

@@ -63,6 +63,9 @@ func Instance(lines string) *hare.Instance {
 	return inst
 }
 
+// Cluster is that of a line of nodes, without the word.
+func Cluster(nodes string) *hare.Cluster { return &Instance("nodes " + nodes).Cluster }
+
 // Add adds what a line says to an instance, and reports whether it says something of one:
 //
 //	nodes a=2A b=1A,2B
