@@ -57,16 +57,12 @@ func (c *core) inClassOfShape(j *job) bool {
 // goByNodes fills nodes with what jobs hold.
 func (c *core) goByNodes() {
 	c.ungatherAll()
-	c.nodes = placement.New()
-	c.nodes.SetTopology(c.described.Topology())
+	c.nodes = c.described.Nodes(len(c.gpus), c.gpuAt)
 	c.nodes.SetQuotas(c.quotas, func(k int) string { return c.types[k].name })
 	c.plain = c.nodes.Add(&hare.Job{})
 	for g := range c.gpus {
-		if x := &c.gpus[g]; x.name != "" {
-			c.nodes.Join(g, int(x.kind), c.described.Of(x.name))
-			if x.job != none {
-				c.nodes.Take(g)
-			}
+		if c.gpus[g].job != none {
+			c.nodes.Take(g)
 		}
 	}
 	for i := range c.jobs {
@@ -81,6 +77,12 @@ func (c *core) goByNodes() {
 			}
 		}
 	}
+}
+
+// gpuAt says of a GPU what Described.Nodes asks.
+func (c *core) gpuAt(g int) (name string, kind int, inService bool) {
+	x := &c.gpus[g]
+	return x.name, int(x.kind), x.name != ""
 }
 
 // dropRules forgets the rules of a job that has ended.
@@ -127,6 +129,14 @@ func (j *job) atOnce() int64 {
 		return 1
 	}
 	return j.tasks
+}
+
+// kinds are the types on which a job may run.
+func (j *job) kinds() (kinds []int) {
+	for m := j.mask; m != 0; m &= m - 1 {
+		kinds = append(kinds, bits.TrailingZeros64(m))
+	}
+	return kinds
 }
 
 // scheduleOnNodes starts whatever can start. It takes O(classes + nodes log nodes) for each
@@ -224,14 +234,9 @@ func (c *core) kindsByCost(j *job) []int {
 
 // fitsNodes reports whether nodes have room for a start of a job if all GPUs are free.
 func (c *core) fitsNodes(j *job) bool {
-	s, n := c.shapeOf(j), j.atOnce()
-	var kinds []int
-	for m := j.mask; m != 0; m &= m - 1 {
-		k := bits.TrailingZeros64(m)
-		if c.nodes.Most(s, k) >= n {
-			return true
-		}
-		kinds = append(kinds, k)
+	s, n, kinds := c.shapeOf(j), j.atOnce(), j.kinds()
+	if slices.ContainsFunc(kinds, func(k int) bool { return c.nodes.Most(s, k) >= n }) {
+		return true
 	}
 	return j.mix && c.nodes.MostTogether(s, kinds) >= n
 }
@@ -500,32 +505,11 @@ func (c *core) ungatherAll() {
 
 // lacking are the quotas that have no room for a start of a job which nodes have room for when
 // they are empty; nil where the quotas have room, or nodes never do.
-func (c *core) lacking(j *job) (lacking []int32) {
+func (c *core) lacking(j *job) []int32 {
 	if len(c.quotas) == 0 || j.rules == nil {
 		return nil
 	}
-	s, n := j.shape, j.atOnce()
-	var kinds []int
-	for m := j.mask; m != 0; m &= m - 1 {
-		k := bits.TrailingZeros64(m)
-		kinds = append(kinds, k)
-		if c.nodes.Most(s, k) < n {
-			continue
-		}
-		if c.nodes.QuotaRoom(s, k) >= n {
-			return nil
-		}
-		lacking = append(lacking, c.nodes.Lacking(s, k, n)...)
-	}
-	if j.mix && c.nodes.MostTogether(s, kinds) >= n {
-		if c.nodes.QuotaRoomTogether(s, kinds) >= n {
-			return nil
-		}
-		for _, k := range kinds {
-			lacking = append(lacking, c.nodes.Lacking(s, k, n)...)
-		}
-	}
-	return lacking
+	return c.nodes.LackingForStart(j.shape, j.kinds(), j.atOnce(), j.mix)
 }
 
 // close lets nothing start that some quotas count.
@@ -544,14 +528,9 @@ func (c *core) dropHeldClaim() {
 
 // keepQuotas keeps GPUs of the quotas of a job for which nodes are kept.
 func (c *core) keepQuotas(j *job) {
-	if j.rules == nil {
-		return
+	if j.rules != nil {
+		c.nodes.KeepQuotas(j.shape, j.kinds(), j.atOnce())
 	}
-	var kinds []int
-	for m := j.mask; m != 0; m &= m - 1 {
-		kinds = append(kinds, bits.TrailingZeros64(m))
-	}
-	c.nodes.KeepQuotas(j.shape, kinds, j.atOnce())
 }
 
 // checkProgress checks what a job that arrives says of its progress, and finds its GPUs.
@@ -571,14 +550,7 @@ func (c *core) checkProgress(a *hare.Job) (gpus []int, err *hare.InvalidError) {
 		if c.nodes != nil {
 			return c.nodes
 		}
-		nodes := placement.New()
-		nodes.SetTopology(c.described.Topology())
-		for g := range c.gpus {
-			if x := &c.gpus[g]; x.name != "" {
-				nodes.Join(g, int(x.kind), c.described.Of(x.name))
-			}
-		}
-		return nodes
+		return c.described.Nodes(len(c.gpus), c.gpuAt)
 	})
 }
 

@@ -153,53 +153,6 @@ func refused(err error) string {
 	return ""
 }
 
-// If a gang gathers GPUs before another gang starts, it gathers the same type when the
-// decisions are adopted, although decisions do not name gathered types. Here X gathers the
-// Bs, because the As, which X prefers, are kept for O until O starts on the Cs.
-func TestAdoptGathersInTurn(t *testing.T) {
-	cl := &hare.Cluster{Nodes: []hare.Node{
-		{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 4}}},
-		{Name: "b", GPUs: []hare.TypeCount{{Type: "B", Count: 4}}},
-		{Name: "c", GPUs: []hare.TypeCount{{Type: "C", Count: 2}}},
-	}}
-	arrive := func(id string, tasks int64, sync hare.Sync, on ...hare.Profile) hare.Event {
-		return hare.Event{Type: hare.EventJobArrived, Job: id,
-			Arrived: &hare.Job{ID: id, Tasks: tasks, Sync: sync, On: on}}
-	}
-	on := func(kind string, us int64) hare.Profile { return hare.Profile{Type: kind, ComputeUs: us} }
-	cfg := HLASConfig{ThresholdsUs: []int64{100_000}, Kappa: 1000}
-	h, _ := NewHLAS(cl, cfg)
-	adopted, _ := NewHLAS(cl, cfg)
-	for i, e := range []hare.Event{
-		arrive("o", 2, hare.Gang, on("A", 1e6), on("C", 2e6)),
-		arrive("q", 3, hare.Relaxed, on("A", 1e6)),
-		arrive("r", 1, hare.Relaxed, on("B", 1e6)),
-		arrive("z", 5, hare.Relaxed, on("B", 1e6), on("C", 1e6)),
-		{Type: hare.EventTaskEnded, Job: "o", GPU: "a/0", ComputeUs: 1e6},
-		{Type: hare.EventTaskEnded, Job: "o", Task: 1, GPU: "a/1", ComputeUs: 1e6},
-		arrive("x", 4, hare.Gang, on("A", 1e6), on("B", 2e6)),
-		{Type: hare.EventJobCancelled, Job: "z"},
-	} {
-		ds, err := h.Step(int64(i+1)*1e6, []hare.Event{e})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := adopted.Adopt(int64(i+1)*1e6, e, ds); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, p := range []*HLAS{h, adopted} {
-		o, _ := p.Explain("o")
-		x, _ := p.Explain("x")
-		if o.State != "running" || x.State != "gathering" || p.c.types[p.c.typeOf["B"]].owner != p.c.jobOf["x"] {
-			t.Errorf("o is %s, x %s: %+v", o.State, x.State, p.Status())
-		}
-	}
-	if !bytes.Equal(h.AppendSnapshot(nil), adopted.AppendSnapshot(nil)) {
-		t.Error("adopting gives another state")
-	}
-}
-
 // The state of an endless session does not grow with what has ended.
 func TestNothingGrows(t *testing.T) {
 	h, _ := NewHLAS(small, HLASConfig{ThresholdsUs: []int64{500_000}, Kappa: 0.5})

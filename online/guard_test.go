@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/saturating"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 )
 
 // play simulates a policy with jobs whose tasks take known times and never fail. It keeps its
@@ -158,11 +159,7 @@ func fixed(hold int64) func() (int64, int64) {
 // gather T4s, which R and S keep busy, while the other runs. J, which stands first and may
 // only use V100s, would wait for ever.
 func TestGatheringGangWaitsItsTurn(t *testing.T) {
-	cl := &hare.Cluster{Nodes: []hare.Node{
-		{Name: "t", GPUs: []hare.TypeCount{{Type: "T4", Count: 3}}},
-		{Name: "v", GPUs: []hare.TypeCount{{Type: "V100", Count: 3}}},
-	}}
-	p := newPlay(t, cl, HLASConfig{ThresholdsUs: []int64{100_000}, Kappa: 1e6})
+	p := newPlay(t, transcript.Cluster("t=3T4 v=3V100"), HLASConfig{ThresholdsUs: []int64{100_000}, Kappa: 1e6})
 	t4 := []hare.Profile{{Type: "T4", ComputeUs: 2e6}}
 	v100 := []hare.Profile{{Type: "V100", ComputeUs: 1e6}}
 	both := []hare.Profile{{Type: "T4", ComputeUs: 2e6}, {Type: "V100", ComputeUs: 1e6}}
@@ -193,9 +190,7 @@ func TestGuardServesUnderEndlessArrivals(t *testing.T) {
 			kappa  float64
 			starts int
 		}{{2, 90}, {0.5, 90}, {1e6, 20}} {
-			p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a",
-				GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
-				HLASConfig{ThresholdsUs: []int64{10e6}, Kappa: c.kappa})
+			p := newPlay(t, transcript.Cluster("a=2A"), HLASConfig{ThresholdsUs: []int64{10e6}, Kappa: c.kappa})
 			long := p.arrive(0, hare.Job{ID: "long", Tasks: 2, Sync: sync, On: on}, 0, fixed(1e6))
 			for i := range int64(4000) {
 				p.arrive(12e6+i*490_000, hare.Job{ID: strconv.FormatInt(i, 10), Tasks: 1, Sync: sync, On: on}, 1,
@@ -363,8 +358,7 @@ func slowestShare(j *job, q0 int64) int64 {
 // could use the gathered GPU waits, too (docs/inside/online.md, "HLAS's guard").
 func TestGatheringBesideARigidJob(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
-	p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
-		HLASConfig{})
+	p := newPlay(t, transcript.Cluster("a=2A"), HLASConfig{})
 	p.arrive(0, hare.Job{ID: "rigid", Tasks: 1, Sync: hare.Rigid, On: on}, 100, fixed(1e6))
 	gang := p.arrive(1, hare.Job{ID: "gang", Tasks: 2, Sync: hare.Gang, On: on}, 1, fixed(1e6))
 	relaxed := p.arrive(2, hare.Job{ID: "relaxed", Tasks: 1, On: on}, 1, fixed(1e6))
@@ -380,8 +374,7 @@ func TestGatheringBesideARigidJob(t *testing.T) {
 
 func TestOneQueueHasNoBound(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
-	p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
-		HLASConfig{Queues: 1})
+	p := newPlay(t, transcript.Cluster("a=1A"), HLASConfig{Queues: 1})
 	p.arrive(0, hare.Job{ID: "endless", Tasks: 1, On: on}, 0, fixed(1e6))
 	x := p.arrive(1, hare.Job{ID: "x", Tasks: 1, On: on}, 1, fixed(1e6))
 	p.until(1000e6)

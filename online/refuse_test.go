@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 )
 
-var small = &hare.Cluster{Nodes: []hare.Node{{Name: "a",
-	GPUs: []hare.TypeCount{{Type: "T4", Count: 1}, {Type: "V100", Count: 2}}}}}
+var small = transcript.Cluster("a=1T4,2V100")
 
 func onBoth() []hare.Profile {
 	return []hare.Profile{{Type: "T4", ComputeUs: 2e6}, {Type: "V100", ComputeUs: 1e6}}

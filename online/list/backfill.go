@@ -1,21 +1,11 @@
 package list
 
 import (
-	"cmp"
-	"slices"
+	"math"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/placement"
 )
-
-// reservation keeps GPUs for the first job that does not fit, as EASY backfill does. EASY
-// calls the last two fields shadow time and extra nodes.
-type reservation struct {
-	forJob   *JobState
-	gpuType  int    // the type whose GPUs are kept, or −1 for all that the job may use
-	types    []bool // by type, whether its GPUs are kept
-	shadowUs int64  // when enough of these GPUs are expected to be free
-	extra    int64  // GPUs of these types that forJob will not need then
-}
 
 // delaysReserved reports whether a job on GPUs of a type would hold them beyond the time at
 // which they are reserved for another job.
@@ -27,37 +17,16 @@ func (l *Scheduler) delaysReserved(j *JobState, m Mode) bool {
 	return m.DurationUs == 0 || l.nowUs+SpanUs(j.RoundsLeft(), m.DurationUs) > r.shadowUs
 }
 
-// gpuEnd is a held GPU and when its job is expected to release it.
-type gpuEnd struct {
-	atUs    int64
-	gpuType int
-}
-
-// expectedEnds lists the held GPUs by the times at which their jobs are expected to
-// release them.
-func (l *Scheduler) expectedEnds() []gpuEnd {
-	var ends []gpuEnd
-	for _, j := range l.jobs {
-		slowest := int64(0)
-		for _, g := range j.gpus {
-			slowest = max(slowest, j.DurationUs(l.gpus[g].Type))
-		}
-		if slowest == 0 {
-			slowest = l.RoundUs(j)
-		}
-		for _, g := range j.gpus {
-			x := &l.gpus[g]
-			end := x.SinceUs + slowest
-			if j.hold == hare.Rigid {
-				end += SpanUs(j.RoundsLeft()-1, slowest)
-			}
-			ends = append(ends, gpuEnd{max(end, l.nowUs), x.Type})
-		}
+// Avoid says which nodes a job must not use in a mode, because they are reserved for another.
+func (l *Scheduler) Avoid(j *JobState, m Mode) placement.Avoid {
+	if r := &l.reserved; r.forJob == nil || r.forJob == j || len(l.onNodes) == 0 {
+		return nil
 	}
-	slices.SortFunc(ends, func(a, b gpuEnd) int {
-		return cmp.Or(cmp.Compare(a.atUs, b.atUs), cmp.Compare(a.gpuType, b.gpuType))
-	})
-	return ends
+	endUs := int64(math.MaxInt64)
+	if m.DurationUs > 0 {
+		endUs = add(l.nowUs, SpanUs(j.RoundsLeft(), m.DurationUs))
+	}
+	return l.onNodes.Avoid(endUs)
 }
 
 // Reserve reserves GPUs of the type on which the job is expected to end first, or of the
@@ -130,13 +99,64 @@ func (l *Scheduler) reservation(j *JobState, mix bool) reservation {
 	return best
 }
 
-// promise is the first reservation of a job, where ends are only believed. What is
-// believed changes, and a reservation that moved with it would let short jobs pass the
-// first for ever. So the time and the type stay: from the promised time on, no job that
-// comes after it takes a GPU of that type before the job.
-type promise struct {
-	AtUs int64 `json:"at_us"`
-	Type int   `json:"type"` // −1 means all that the job may use
+// reserveNodes reserves nodes for the first job that does not fit.
+func (l *Scheduler) reserveNodes(j *JobState, mix bool) {
+	var kept []int
+	l.reserved, kept = l.reservationOnNodes(j, mix)
+	if l.reserved.forJob == nil {
+		return
+	}
+	if p := l.kept(j, mix); p != nil && l.reserved.shadowUs > p.AtUs {
+		l.reserved.shadowUs = p.AtUs
+	}
+	l.onNodes = NodeReservation{}
+	l.onNodes.Keep(l, kept, l.reserved.shadowUs)
+	for _, m := range j.modes {
+		if l.reserved.gpuType == m.Type || l.reserved.gpuType < 0 {
+			l.reserveQuotas(j, l.nodes.Quotas(j.shape, m.Type), l.reserved.shadowUs)
+		}
+	}
+}
+
+// reservationOnNodes is reservation where the scheduler goes by nodes, and the GPUs that are
+// kept.
+func (l *Scheduler) reservationOnNodes(j *JobState, mix bool) (best reservation, kept []int) {
+	bestEnd, p := int64(0), l.kept(j, mix)
+	ends := map[*JobState]int64{}
+	endUs := func(o *JobState, g int) int64 {
+		end, known := ends[o]
+		if !known {
+			end = l.expectedEndUs(o, g)
+			ends[o] = end
+		}
+		return end
+	}
+	consider := func(gpuType int, types []int, durationUs int64) {
+		if p != nil && p.Type != gpuType || l.nodes.QuotaRoomTogether(j.shape, types) < j.spec.Tasks {
+			return
+		}
+		at, gpus, ok := l.nodes.Earliest(j.shape, types, j.spec.Tasks,
+			func(g int) placement.Use { return l.Use(g, endUs) })
+		at = max(at, l.nowUs)
+		if end := at + SpanUs(j.RoundsLeft(), durationUs); ok && (best.forJob == nil || end < bestEnd) {
+			best, bestEnd = reservation{forJob: j, gpuType: gpuType, shadowUs: at}, end
+			kept = gpus
+		}
+	}
+	slowest := int64(0)
+	for _, m := range j.modes {
+		durationUs := m.DurationUs
+		if durationUs == 0 {
+			durationUs = l.RoundUs(j)
+		}
+		slowest = max(slowest, durationUs)
+		consider(m.Type, []int{m.Type}, durationUs)
+	}
+	if mix {
+		consider(-1, j.types(), slowest)
+	}
+	best.types = make([]bool, len(l.types))
+	return best, kept
 }
 
 // promises reports whether reservations are promises.
@@ -186,14 +206,4 @@ func (l *Scheduler) makePromise() {
 	if r.forJob != nil {
 		first.promise = &promise{AtUs: r.shadowUs, Type: r.gpuType}
 	}
-}
-
-// DurationUs is how long a task of the job takes on a type, with synchronisation.
-func (j *JobState) DurationUs(gpuType int) int64 {
-	for _, m := range j.modes {
-		if m.Type == gpuType {
-			return m.DurationUs
-		}
-	}
-	return 0
 }

@@ -6,10 +6,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/placement"
 )
-
-// maxTypes limits the GPU types of a session.
-const MaxTypes = 64
 
 // apply checks one event and applies it, with the decisions that follow of
 // necessity: withdrawals, and starts of jobs that keep their GPUs. A refused event
@@ -142,6 +140,54 @@ func (l *Scheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
 	return nil
 }
 
+// checkProgress checks what a job that arrives says of its progress, and finds its GPUs.
+func (l *Scheduler) checkProgress(a *hare.Job) (gpus []int, err *hare.InvalidError) {
+	return placement.CheckRunning(a, func(name string) placement.Found {
+		g, ok := l.gpuOf[name]
+		if !ok {
+			return placement.Found{}
+		}
+		x := &l.gpus[g]
+		found := placement.Found{GPU: g, Type: l.types[x.Type], Here: x.InService, Held: x.Job != nil}
+		if found.Held {
+			found.By = x.Job.spec.ID
+		}
+		return found
+	}, func() *placement.Nodes {
+		if l.nodes != nil {
+			return l.nodes
+		}
+		return l.described.Nodes(len(l.gpus), l.gpuAt)
+	})
+}
+
+// resume starts the round of a job that runs when it arrives, without decisions.
+func (l *Scheduler) resume(j *JobState, gpus []int, elapsedUs int64) {
+	l.OpenRound(j)
+	told := -1
+	for _, g := range gpus {
+		t := l.gpus[g].Type
+		if t != told && l.rule.Started != nil {
+			l.rule.Started(l, j, t)
+		}
+		told = t
+		at, _ := slices.BinarySearch(l.free[t], g)
+		l.hold(j, t, at)
+	}
+	for at, g := range gpus {
+		x := &l.gpus[g]
+		x.SinceUs, x.user, x.switched = l.nowUs-elapsedUs, j.serial, false
+		if at%j.TaskGPUs() > 0 {
+			continue
+		}
+		x.Task = j.next
+		j.next++
+		l.activate(j, 1)
+	}
+	j.startedUs = l.nowUs
+	l.touch(j)
+}
+
 // resized tells the rule of more jobs, or of more or fewer GPUs.
 func (l *Scheduler) resized() {
 	if l.rule.Resized != nil {
@@ -159,24 +205,6 @@ func (l *Scheduler) computeEnded(j *JobState, g int) {
 	at, _ := slices.BinarySearchFunc(j.syncing, x.Task, func(s syncing, t int64) int { return cmp.Compare(s.task, t) })
 	j.syncing = slices.Insert(j.syncing, at, syncing{x.Task, x.Name, l.othersOf(j, g)})
 	l.leaveGPU(j, g)
-}
-
-// leaveGPU ends what a job does on a GPU, and frees the GPU where the job goes task
-// by task.
-func (l *Scheduler) leaveGPU(j *JobState, g int) {
-	l.gpus[g].Task = -1
-	if j.hold == hare.Relaxed {
-		l.releaseTask(j, g)
-	}
-}
-
-// endTask forgets a task on GPU g, or at a place among those that synchronise.
-func (l *Scheduler) endTask(j *JobState, g, at int) {
-	if g < 0 {
-		j.syncing = slices.Delete(j.syncing, at, at+1)
-	} else {
-		l.leaveGPU(j, g)
-	}
 }
 
 func (l *Scheduler) taskEnded(j *JobState, g, at int) {
@@ -330,27 +358,61 @@ func (l *Scheduler) gpuLeft(g int) {
 	}
 }
 
-// goTaskByTask lets the rest of a relaxed job's round go on without the GPUs that
-// it holds and does not use.
-func (l *Scheduler) goTaskByTask(j *JobState) {
-	j.hold = hare.Relaxed
-	n := j.TaskGPUs()
-	for i := len(j.gpus) - n; i >= 0; i -= n {
-		if g := j.gpus[i]; l.gpus[g].Task < 0 {
-			l.releaseTask(j, g)
+// nodeJoined lets a whole node join.
+func (l *Scheduler) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
+	gpus, err := online.GPUsOfNode(e)
+	if err != nil {
+		return err
+	}
+	if err := online.CheckNodeJoined(e, gpus, l.nodeInService(e.Node().Name),
+		l.described.CheckLabels(e.Node().Name, e.Node()), l.GPUs()); err != nil {
+		return err
+	}
+	known := func(gpuType string) bool { _, ok := l.typeOf[gpuType]; return ok }
+	if len(l.types)+online.NewTypes(gpus, known) > MaxTypes {
+		return online.Invalid("/gpus", "too_many_types", "the GPUs of a session are of at most %d types", MaxTypes)
+	}
+	if err := l.joinNode(e.Node()); err != nil {
+		return err
+	}
+	for i := range gpus {
+		if err := l.gpuJoined(nowUs, &gpus[i]); err != nil {
+			return err // it was checked above
 		}
 	}
+	return nil
 }
 
-// withdraw takes back the task that runs on a GPU of the job, if one does.
-func (l *Scheduler) withdraw(j *JobState, g int) {
-	x := &l.gpus[g]
-	if x.Task < 0 {
-		return
+// nodeLeft takes all GPUs of a node out of service and forgets the node.
+func (l *Scheduler) nodeLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
+	name, err := online.LeavingNode(e, l.nodeInService)
+	if err != nil {
+		return err
 	}
-	l.emit(hare.DecisionWithdraw, j, x.Task, x.Name, l.othersOf(j, g))
-	x.Task = -1
-	if j.spec.Sync == hare.Relaxed {
-		l.activate(j, -1)
+	l.nowUs = nowUs
+	for g := range l.gpus {
+		if x := &l.gpus[g]; x.InService && placement.NodeName(x.Name) == name {
+			l.gpuLeft(g)
+		}
 	}
+	l.described.Forget(name)
+	l.resized()
+	return nil
+}
+
+// setQuota replaces a quota. It takes O(jobs + GPUs).
+func (l *Scheduler) setQuota(nowUs int64, e *hare.Event) *hare.InvalidError {
+	if err := online.CheckNewQuota(e, l.quotas); err != nil {
+		return err
+	}
+	l.nowUs, l.changed = nowUs, true
+	l.quotas = online.WithQuota(l.quotas, e.Quota())
+	l.nodes = nil
+	if l.placedJobs > 0 || len(l.quotas) > 0 {
+		l.goByNodes()
+	} else {
+		l.nodesChanged()
+	}
+	l.resized()
+	return nil
 }

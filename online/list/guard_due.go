@@ -3,61 +3,107 @@ package list
 import (
 	"cmp"
 	"slices"
+
+	"github.com/hare-sched/hare"
 )
 
-// dueRound is an entry of a dueHeap.
-type dueRound struct {
-	at, wait int64
-	job      *JobState
+// This file finds the jobs that are due: see guard.
+
+// guardArrival begins the first wait of a job.
+func (l *Scheduler) guardArrival(j *JobState) {
+	if !l.guards() {
+		return
+	}
+	l.settleTurns()
+	x := &j.guarded
+	if x.roundUs = j.FastestUs(); x.roundUs == 0 {
+		x.roundUs = unknownRoundUs
+	}
+	if j.spec.Sync == hare.Rigid && l.rule.Guard.size != nil {
+		x.roundUs = SpanUs(l.rule.Guard.size(j), x.roundUs)
+	}
+	x.work = min(times(min(j.Width(), int64(l.GPUs())), x.roundUs), mostWork)
+	l.guard.work += x.work
+	x.turns, x.sinceUs = l.guard.turns, j.sinceUs
+	l.guard.fresh = append(l.guard.fresh, j)
+	l.limitArrival(j)
 }
 
-// dueHeap is a binary heap by at, then by arrival. It does not use container/heap, which
-// allocates memory for every entry, because each wait of a job is an entry.
-type dueHeap []dueRound
-
-func (dr *dueRound) before(o *dueRound) bool {
-	return dr.at < o.at || dr.at == o.at && dr.job.serial < o.job.serial
+// guardEnd forgets a job.
+func (l *Scheduler) guardEnd(j *JobState) {
+	if !l.guards() {
+		return
+	}
+	l.settleTurns()
+	l.guard.work -= j.guarded.work
+	l.limitEnd(j)
+	l.comeBack(j)
+	l.dropTicket(j)
 }
 
-func (dh *dueHeap) push(x dueRound) {
-	h := append(*dh, x)
-	*dh = h
-	for i := len(h) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !h[i].before(&h[up]) {
-			break
+// guardWaits notes when the jobs that have begun to wait will be due. It is called after
+// jobs have started.
+func (l *Scheduler) guardWaits() {
+	if !l.guards() {
+		return
+	}
+	g := &l.guard
+	for _, j := range g.fresh {
+		if j.guarded.ticket == 0 && j.waits() && !j.guarded.back && l.jobOf[j.spec.ID] == j {
+			l.noteWait(j)
+			l.noteLate(j, l.nowUs)
 		}
-		h[i], h[up] = h[up], h[i]
-		i = up
+	}
+	clear(g.fresh)
+	g.fresh = g.fresh[:0]
+	if most := 2*len(l.jobs) + 64; len(g.byTurn)+len(g.byTime) > most || len(g.slowdown.late) > most {
+		g.byTurn, g.byTime, g.slowdown.late = g.byTurn[:0], g.byTime[:0], g.slowdown.late[:0]
+		for _, j := range l.jobs {
+			if j.guarded.ticket == 0 && j.waits() && !j.guarded.back {
+				l.noteWait(j)
+				l.noteLate(j, j.guarded.lookUs)
+			}
+		}
 	}
 }
 
-func (dh *dueHeap) pop() dueRound {
-	h := *dh
-	x, last := h[0], len(h)-1
-	h[0] = h[last]
-	h[last] = dueRound{}
-	h = h[:last]
-	*dh = h
-	for i := 0; ; {
-		next := 2*i + 1
-		if next >= last {
-			return x
-		}
-		if next+1 < last && h[next+1].before(&h[next]) {
-			next++
-		}
-		if !h[next].before(&h[i]) {
-			return x
-		}
-		h[i], h[next] = h[next], h[i]
-		i = next
-	}
+// noteWait enters a job that waits.
+func (l *Scheduler) noteWait(j *JobState) {
+	at := add(j.guarded.turns, max(0, l.mayMiss(j)))
+	l.guard.byTurn.push(dueRound{at: at, wait: j.guarded.wait, job: j})
 }
 
-// current reports whether an entry is of a wait that goes on.
-func (l *Scheduler) current(x *dueRound) bool {
-	return x.wait == x.job.guarded.wait && x.job.waits() && l.jobOf[x.job.spec.ID] == x.job
+// heldBack says of the jobs that wait which are held back by their quotas: for them the clock of
+// turns stands still.
+func (l *Scheduler) heldBack() {
+	g := &l.guard
+	quotas := l.nodes != nil && l.nodes.HasQuotas()
+	if !quotas && g.back == 0 {
+		g.settled, g.arrived = false, g.arrived[:0]
+		return
+	}
+	jobs := l.jobs
+	if g.settled {
+		jobs = g.arrived
+	}
+	g.settled, g.arrived = true, g.arrived[:0]
+	for _, j := range jobs {
+		x := &j.guarded
+		back := quotas && j.waits() && len(l.lackingQuotas(j)) > 0
+		switch {
+		case back && !x.back:
+			x.missed = add(x.missed, l.missedNow(j))
+			x.wait++
+			x.back = true
+			g.back++
+		case !back && x.back:
+			l.comeBack(j)
+			if j.waits() {
+				x.turns, x.sinceUs = l.turnsNow(), l.nowUs
+				g.fresh = append(g.fresh, j)
+			}
+		}
+	}
 }
 
 // guardDue gives tickets to the jobs that are due now, and GPUs to those with tickets. It

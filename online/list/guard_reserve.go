@@ -7,64 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// dropTicket ends what is reserved for a job, where something is.
-func (l *Scheduler) dropTicket(j *JobState) {
-	x := &j.guarded
-	if x.ticket == 0 {
-		return
-	}
-	at := slices.Index(l.guard.due, j)
-	l.guard.due = slices.Delete(l.guard.due, at, at+1)
-	l.dropReservation(j)
-	x.ticket = 0
-}
-
-func (l *Scheduler) dropReservation(j *JobState) {
-	for _, g := range j.guarded.gpus {
-		delete(l.guard.reservedBy, g)
-	}
-	j.guarded.gpus, j.guarded.chosen = nil, false
-}
-
-// guardResized forgets what is reserved, before a GPU joins or leaves. Jobs keep their
-// tickets.
-func (l *Scheduler) guardResized() {
-	if !l.guards() {
-		return
-	}
-	l.settleTurns()
-	for _, j := range l.guard.due {
-		l.dropReservation(j)
-	}
-}
-
-func (l *Scheduler) reserveGPU(j *JobState, g int) {
-	if l.guard.reservedBy == nil {
-		l.guard.reservedBy = map[int]*JobState{}
-	}
-	l.guard.reservedBy[g] = j
-	at, _ := slices.BinarySearch(j.guarded.gpus, g)
-	j.guarded.gpus = slices.Insert(j.guarded.gpus, at, g)
-}
-
-func (l *Scheduler) unreserveGPU(j *JobState, g int) {
-	delete(l.guard.reservedBy, g)
-	at, _ := slices.BinarySearch(j.guarded.gpus, g)
-	j.guarded.gpus = slices.Delete(j.guarded.gpus, at, at+1)
-}
-
-// nextStart is how many GPUs the next start of a job takes at once, and whether they may be
-// of several types.
-func (l *Scheduler) nextStart(j *JobState) (gpus int64, mix bool) {
-	hold := j.hold
-	if j.next == 0 && len(j.redo) == 0 {
-		hold, mix = l.Holding(j)
-	}
-	if hold == hare.Relaxed {
-		return 1, true
-	}
-	return j.spec.Tasks, mix
-}
+// This file gives GPUs to the jobs that are due, and starts them: see guard.
 
 // reserveDue gives GPUs to the jobs with tickets, in their order: of the type on which the
 // job is expected to end its round first, the GPUs that are expected to be free first. A
@@ -92,42 +35,6 @@ func (l *Scheduler) reserveDue() {
 	}
 }
 
-// gpuAvailable is a GPU and when it is expected to be free; those that rigid jobs hold come
-// last.
-type gpuAvailable struct {
-	rigid bool
-	atUs  int64
-	gpu   int
-}
-
-func (ga *gpuAvailable) before(o *gpuAvailable) int {
-	switch {
-	case ga.rigid != o.rigid:
-		if o.rigid {
-			return -1
-		}
-		return 1
-	case ga.atUs != o.atUs:
-		if ga.atUs < o.atUs {
-			return -1
-		}
-		return 1
-	}
-	return ga.gpu - o.gpu
-}
-
-// available is when a GPU that is in service is expected to be free.
-func (l *Scheduler) available(g int) gpuAvailable {
-	out := gpuAvailable{gpu: g, atUs: l.nowUs}
-	if o := l.gpus[g].Job; o != nil {
-		out.atUs = l.RoundEndUs(o)
-		if out.rigid = o.spec.Sync == hare.Rigid; out.rigid && l.rule.Guard.size != nil {
-			out.atUs = add(out.atUs, SpanUs(l.rule.Guard.size(o)-1, l.HeldUs(o, l.gpus[g].Type)))
-		}
-	}
-	return out
-}
-
 // unreserved lists the GPUs in service that a job may reserve, of a type or, if gpuType is
 // below 0, of all its types, the first to be free first. With all, GPUs that jobs with
 // earlier tickets have reserved come as well, behind a round of these jobs.
@@ -150,20 +57,6 @@ func (l *Scheduler) unreserved(j *JobState, gpuType int, all bool) []gpuAvailabl
 	}
 	slices.SortFunc(out, func(a, b gpuAvailable) int { return a.before(&b) })
 	return out
-}
-
-// uses reports whether a job may run on a type.
-func (j *JobState) uses(gpuType int) bool {
-	return slices.ContainsFunc(j.modes, func(m Mode) bool { return m.Type == gpuType })
-}
-
-// roundOnUs is the time of a round of a job on a type; where nothing is known, four times
-// that on the fastest.
-func (j *JobState) roundOnUs(gpuType int) int64 {
-	if d := j.DurationUs(gpuType); d > 0 {
-		return d
-	}
-	return times(4, max(j.FastestUs(), 1))
 }
 
 // chooseType chooses the type of a job's reservation.

@@ -36,23 +36,6 @@ const (
 // expected to be as short as these.
 const shortShare = 10
 
-// slowdownLimit keeps the slowdown of jobs below a multiple of the 99th percentile that first
-// come, first served would have. No order of jobs on GPUs that are alike changes how much work
-// is there when a job arrives, if GPUs are idle under neither. So that work, by the rounds that the
-// jobs are believed to have left and at the speed of the whole cluster, is about how long the job
-// would wait under first come, first served; once it has ended, its slowdown there is known.
-type slowdownLimit struct {
-	ended sortedWindow // slowdowns under first come, first served, in millionths
-	// backlogUs is how long the work that is there takes, by the jobs at the time of the last
-	// count and those that have arrived since. Many changes since then make it be counted again.
-	backlogUs int64
-	changes   int64
-
-	inServiceUs int64 // the GPU time in service until guard.sinceUs
-	spentUs     int64 // the GPU time of the rounds for which late jobs got tickets
-	late        dueHeap
-}
-
 // limited reports whether slowdowns are limited. Where GPUs of a second type join, the limit for
 // GPUs of one type ends for good.
 func (l *Scheduler) limited() bool {
@@ -192,11 +175,6 @@ func (l *Scheduler) lateJobs(due []*JobState) []*JobState {
 	return due
 }
 
-// inServiceUs is the GPU time in service until now.
-func (l *Scheduler) inServiceUs() int64 {
-	return add(l.guard.slowdown.inServiceUs, times(l.nowUs-l.guard.sinceUs, int64(l.GPUs())))
-}
-
 // agedWeight is the weight of a job in the order or in a plan. From the limit of slowdowns × 1000 /
 // from on it grows with the square of the slowdown, up to a thousand times.
 func (l *Scheduler) agedWeight(j *JobState, from int64) int64 {
@@ -226,25 +204,3 @@ func (l *Scheduler) AgedInOrder(j *JobState) int64 {
 
 // AgedInPlans is the weight of a job in a plan.
 func (l *Scheduler) AgedInPlans(j *JobState) int64 { return l.agedWeight(j, planAgedFrom) }
-
-// restoreSlowdowns takes the state of the limit of slowdowns; false says that the snapshot
-// contradicts itself.
-func (l *Scheduler) restoreSlowdowns(s *guardSnapshot) bool {
-	if !l.limited() {
-		return true
-	}
-	sl := &l.guard.slowdown
-	if s.BacklogUs < 0 || s.Changes < 0 || s.InServiceUs < 0 || s.SpentUs < 0 || s.SpentUs > math.MaxInt64/lateShare/2 ||
-		len(s.Slowdowns) > slowdownWindow || s.Oldest < 0 || s.Oldest > max(0, len(s.Slowdowns)-1) {
-		return false
-	}
-	for _, slowdown := range s.Slowdowns {
-		if slowdown < 1e6 {
-			return false
-		}
-		sl.ended.add(slowdown, slowdownWindow)
-	}
-	sl.ended.oldest, sl.backlogUs, sl.changes = s.Oldest, s.BacklogUs, s.Changes
-	sl.inServiceUs, sl.spentUs = s.InServiceUs, s.SpentUs
-	return true
-}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
@@ -238,17 +239,11 @@ func TestAuditFindsStarvation(t *testing.T) {
 // starving are short jobs that keep two GPUs busy for four minutes, and a job that none of
 // them should pass for ever.
 func starving(tasks int64) *hare.Instance {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
-	inst.Cluster.Nodes = []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}
-	add := func(id string, atUs, rounds, tasks int64) {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, ReleaseUs: atUs, Rounds: rounds, Tasks: tasks,
-			Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}})
+	lines := fmt.Sprintf("nodes a=2A\njobs victim gang 20x%d A:1 at=20", tasks)
+	for i := range 240 {
+		lines += fmt.Sprintf("\njobs short%d gang 2x1 A:1 at=%.2f", i, .99*float64(i))
 	}
-	for i := range int64(240) {
-		add(fmt.Sprint("short", i), i*990_000, 2, 1)
-	}
-	add("victim", 20e6, 20, tasks)
-	return inst
+	return transcript.Instance(lines)
 }
 
 // tinyJobs are all kinds of jobs of the exhaustive test that fit on a cluster with gpus of
@@ -323,25 +318,16 @@ func TestGuardTheoremsOnAllTinyStreams(t *testing.T) {
 
 // Without a parameter slowdowns are limited as long as all GPUs are of one type.
 func TestLimitIsForOneType(t *testing.T) {
-	cluster := func(types ...string) *hare.Cluster {
-		c := &hare.Cluster{}
-		for _, name := range types {
-			c.Nodes = append(c.Nodes, hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: name, Count: 2}}})
-		}
-		return c
-	}
 	for _, x := range []struct {
 		fifoSlowdown float64
-		types        []string
+		types        string
 		limited      bool
-	}{
-		{0, []string{"T4"}, true}, {0, []string{"T4", "V100"}, false}, {-1, []string{"T4"}, false},
-		{2, []string{"T4", "V100"}, true},
-	} {
+	}{{0, "a=2T4", true}, {0, "a=2T4 b=2V100", false}, {-1, "a=2T4", false}, {2, "a=2T4 b=2V100", true}} {
+		cluster := transcript.Cluster(x.types)
 		guard := list.GuardConfig{FIFOSlowdown: x.fifoSlowdown}
 		for _, l := range []*list.Scheduler{
-			rolling.NewHGittins(cluster(x.types...), rolling.HGittinsConfig{Guard: guard}),
-			rolling.New(cluster(x.types...), rolling.Config{Guard: guard}).Scheduler,
+			rolling.NewHGittins(cluster, rolling.HGittinsConfig{Guard: guard}),
+			rolling.New(cluster, rolling.Config{Guard: guard}).Scheduler,
 		} {
 			if l.Limited() != x.limited {
 				t.Errorf("fifo_slowdown %v on %v: limited %v", x.fifoSlowdown, x.types, !x.limited)

@@ -1,6 +1,8 @@
 package list
 
 import (
+	"slices"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/estimate"
 	"github.com/hare-sched/hare/online/placement"
@@ -66,6 +68,29 @@ type syncing struct {
 	others hare.OtherGPUs
 }
 
+// spreadTimes are the expected times of synchronisation of a job, by profile.
+type spreadTimes struct {
+	syncUs []int64 // nil where no time goes by the spread
+	// held is the spread of the GPUs that the job holds, by number of the level and 1 more; 0 means that
+	// it is to be found.
+	held int
+}
+
+// measuredTimes are the last rounds of a job on a type.
+type measuredTimes struct {
+	Type int     `json:"type"`
+	Us   []int64 `json:"us"`
+}
+
+// promise is the first reservation of a job, where ends are only believed. What is
+// believed changes, and a reservation that moved with it would let short jobs pass the
+// first for ever. So the time and the type stay: from the promised time on, no job that
+// comes after it takes a GPU of that type before the job.
+type promise struct {
+	AtUs int64 `json:"at_us"`
+	Type int   `json:"type"` // −1 means all that the job may use
+}
+
 // Ready is how many tasks of the round wait for a start.
 func (j *JobState) Ready() int64 {
 	if j.finished {
@@ -82,6 +107,26 @@ func (j *JobState) nextTask() int64 {
 	return j.next
 }
 
+// waits reports whether a job waits for GPUs and no task of it runs.
+func (j *JobState) waits() bool { return j.active == 0 && j.Ready() > 0 }
+
+func (j *JobState) before(o *JobState) bool {
+	return j.priority < o.priority || j.priority == o.priority && j.serial < o.serial
+}
+
+// types are those on which the job may run, in the order in which it tries them.
+func (j *JobState) types() (types []int) {
+	for _, m := range j.modes {
+		types = append(types, m.Type)
+	}
+	return types
+}
+
+// uses reports whether a job may run on a type.
+func (j *JobState) uses(gpuType int) bool {
+	return slices.ContainsFunc(j.modes, func(m Mode) bool { return m.Type == gpuType })
+}
+
 // FastestUs is the time of a round on the job's fastest type; 0 where none is known.
 func (j *JobState) FastestUs() int64 {
 	least := int64(0)
@@ -92,6 +137,39 @@ func (j *JobState) FastestUs() int64 {
 	}
 	return least
 }
+
+// DurationUs is how long a task of the job takes on a type, with synchronisation.
+func (j *JobState) DurationUs(gpuType int) int64 {
+	for _, m := range j.modes {
+		if m.Type == gpuType {
+			return m.DurationUs
+		}
+	}
+	return 0
+}
+
+// roundOnUs is the time of a round of a job on a type; where nothing is known, four times
+// that on the fastest.
+func (j *JobState) roundOnUs(gpuType int) int64 {
+	if d := j.DurationUs(gpuType); d > 0 {
+		return d
+	}
+	return times(4, max(j.FastestUs(), 1))
+}
+
+// givenSyncUs is the time of synchronisation that is expected by a profile of a job.
+func (j *JobState) givenSyncUs(profile int) int64 {
+	if j.spread.syncUs != nil {
+		return j.spread.syncUs[profile]
+	}
+	return j.spec.On[profile].SyncUs
+}
+
+// TaskGPUs is how many GPUs a task of the job holds.
+func (j *JobState) TaskGPUs() int { return int(j.spec.TaskGPUs()) }
+
+// Width is how many GPUs a round of the job takes at once, if it is a gang.
+func (j *JobState) Width() int64 { return times(j.spec.Tasks, j.spec.TaskGPUs()) }
 
 // Spec is the job as it arrived, without its rounds; it must not be written to.
 func (j *JobState) Spec() *hare.Job { return j.spec }

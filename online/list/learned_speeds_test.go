@@ -1,20 +1,21 @@
 package list
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 )
 
 // speedsOf is a scheduler that learns speeds, with two types.
-func speedsOf(t *testing.T, jobs ...[]hare.Profile) *Scheduler {
-	p := New(&hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 1},
-		{Type: "B", Count: 1}}}}}, Rule{Hold: hare.Gang, Sticky: true, Speeds: &LearnedSpeeds{},
+func speedsOf(t *testing.T, jobs ...string) *Scheduler {
+	p := New(transcript.Cluster("n=1A,1B"), Rule{Hold: hare.Gang, Sticky: true, Speeds: &LearnedSpeeds{},
 		Priority: func(_ *Scheduler, j *JobState) float64 { return float64(j.serial) }})
-	for i, on := range jobs {
-		id := string(rune('a' + i))
-		if _, err := p.Step(0, []hare.Event{{Type: hare.EventJobArrived, Job: id,
-			Arrived: &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, Sync: hare.Gang, On: on}}}); err != nil {
+	for i, times := range jobs {
+		_, e := transcript.Event(strings.Fields(fmt.Sprintf("0 job_arrived %c gang x1 %s", 'a'+i, times)))
+		if _, err := p.Step(0, []hare.Event{e}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -24,9 +25,7 @@ func speedsOf(t *testing.T, jobs ...[]hare.Profile) *Scheduler {
 // Where a profile is empty, a round is expected to take as long as the types' speeds for other
 // jobs say, and then as long as was measured.
 func TestEmptyProfilesAreLearned(t *testing.T) {
-	both := []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 4e6}}
-	l := speedsOf(t, both, []hare.Profile{{Type: "A", ComputeUs: 3e6}, {Type: "B"}},
-		[]hare.Profile{{Type: "A"}, {Type: "B"}})
+	l := speedsOf(t, "A:1 B:4", "A:3 B", "A B")
 	for i, want := range [][2]int64{{1e6, 4e6}, {3e6, 12e6}, {1e6, 4e6}} {
 		if j := l.Active()[i]; j.DurationUs(0) != want[0] || j.DurationUs(1) != want[1] {
 			t.Errorf("job %s is expected to take %d and %d µs, want %v", j.Spec().ID, j.DurationUs(0), j.DurationUs(1), want)
@@ -45,7 +44,7 @@ func TestEmptyProfilesAreLearned(t *testing.T) {
 // The median of rounds replaces a profile once there are three of them, and one round that
 // takes long changes nothing.
 func TestMeasuredTimesReplaceProfiles(t *testing.T) {
-	l := speedsOf(t, []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 4e6}})
+	l := speedsOf(t, "A:1 B:4")
 	j := l.Active()[0]
 	for i, c := range []struct{ us, want int64 }{{5e6, 1e6}, {1e6, 1e6}, {1e6, 1e6}, {5e6, 1e6}, {5e6, 5e6}} {
 		l.observeSpeed(j, &hare.Event{GPU: "n/0", ComputeUs: c.us})
@@ -71,7 +70,7 @@ func TestRestoreSpeeds(t *testing.T) {
 		{Of: []speedSnapshot{{Measured: []measuredTimes{{Type: 0, Us: []int64{0}}}}}},
 		{Of: []speedSnapshot{{Modes: []modeSnapshot{{Type: 1, DurationUs: 1}}}}},
 		{Of: []speedSnapshot{{Modes: []modeSnapshot{{Type: 0}}}}}} {
-		if speedsOf(t, []hare.Profile{{Type: "A", ComputeUs: 1}}).RestoreSpeeds(&s) {
+		if speedsOf(t, "A:1").RestoreSpeeds(&s) {
 			t.Errorf("%+v is restored", s)
 		}
 	}

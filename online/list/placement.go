@@ -5,48 +5,10 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online/placement"
 )
 
-// Holding says for how long a job keeps its GPUs, by the rule and the GPUs in service, and
-// whether its rounds may mix types.
-func (l *Scheduler) Holding(j *JobState) (hold hare.Sync, mix bool) {
-	hold = max(j.spec.Sync, l.rule.Hold)
-	if hold == hare.Relaxed || j.spec.Sync != hare.Relaxed {
-		return hold, j.spec.Mix
-	}
-	all, widest := l.Room(j)
-	if int64(all) < j.spec.Tasks {
-		return hare.Relaxed, true
-	}
-	return hold, int64(widest) < j.spec.Tasks
-}
-
-// Room is how many tasks of a job GPUs in service have room for at once, in all and on one type.
-func (l *Scheduler) Room(j *JobState) (all, widest int) {
-	for _, m := range j.modes {
-		n := int(l.Most(j, m.Type))
-		all += n
-		widest = max(widest, n)
-	}
-	if l.nodes != nil {
-		all = int(l.mostTogether(j))
-	}
-	return all, widest
-}
-
-// FitsWhenEmpty reports whether the job's next start would find room if all GPUs in
-// service were free.
-func (l *Scheduler) FitsWhenEmpty(j *JobState) bool {
-	hold, mix := l.Holding(j)
-	all, widest := l.Room(j)
-	switch {
-	case hold == hare.Relaxed:
-		return all > 0
-	case mix:
-		return int64(all) >= j.spec.Tasks
-	}
-	return int64(widest) >= j.spec.Tasks
-}
+// This file starts a job where there is room beside what is reserved for others.
 
 // TryStart starts one task of a job whose tasks start one by one, or a whole round of
 // another job. It reports whether there was room.
@@ -68,25 +30,6 @@ func (l *Scheduler) TryStart(j *JobState) bool {
 	}
 	_, mix := l.Holding(j)
 	return mix && l.tryStartMixed(j)
-}
-
-// slowestUs is the longest that a round of a job may take by the rule.
-func (l *Scheduler) slowestUs(j *JobState) int64 {
-	if l.rule.Slowest <= 0 {
-		return math.MaxInt64
-	}
-	best := l.RoundUs(j)
-	if best == 0 {
-		return math.MaxInt64
-	}
-	return int64(min(l.rule.Slowest*float64(best), 1<<62))
-}
-
-// OpenRound decides, before the first start of a round, how long the round keeps its GPUs.
-func (l *Scheduler) OpenRound(j *JobState) {
-	if j.next == 0 && len(j.redo) == 0 {
-		j.hold, _ = l.Holding(j)
-	}
 }
 
 // tryStartMixed starts a round on GPUs of several types, the first mode first.
@@ -111,6 +54,32 @@ func (l *Scheduler) tryStartMixed(j *JobState) bool {
 	for i, m := range j.modes {
 		l.StartOn(j, m, counts[i])
 	}
+	return true
+}
+
+// tryStartMixedOnNodes starts a round on GPUs of several types, the first mode first.
+func (l *Scheduler) tryStartMixedOnNodes(j *JobState) bool {
+	var avoid placement.Avoid
+	for _, m := range j.modes {
+		if a := l.Avoid(j, m); a != nil {
+			avoid = l.onNodes.Avoid(math.MaxInt64)
+		}
+		if !l.quotasAllow(j, m, j.spec.Tasks) {
+			return false
+		}
+	}
+	gpus := l.PickMixed(j, j.spec.Tasks, avoid)
+	if gpus == nil {
+		return false
+	}
+	if l.rule.Started != nil {
+		for _, m := range j.modes {
+			if slices.ContainsFunc(gpus, func(g int) bool { return l.gpus[g].Type == m.Type }) {
+				l.rule.Started(l, j, m.Type)
+			}
+		}
+	}
+	l.StartGPUs(j, gpus)
 	return true
 }
 
@@ -172,4 +141,42 @@ func (l *Scheduler) bestFit(gpuType int, n int64) int {
 		from = to
 	}
 	return best
+}
+
+// Pick chooses GPUs of a type for n tasks of a job: those of its last round where the rule is
+// sticky and they are free and enough, or the best fit. It is nil where there is no room.
+func (l *Scheduler) Pick(j *JobState, gpuType int, n int64, avoid placement.Avoid) []int {
+	if l.rule.Sticky && n == j.spec.Tasks && l.lastIsFree(j, gpuType, avoid) {
+		return j.last
+	}
+	if l.rule.Picks != nil && n == j.spec.Tasks {
+		if gpus := l.rule.Picks(l, j, gpuType, avoid); gpus != nil {
+			return gpus
+		}
+	}
+	gpus := l.nodes.Pick(nil, j.shape, gpuType, n, avoid)
+	if int64(len(gpus)) < n*j.spec.TaskGPUs() {
+		return nil
+	}
+	return gpus
+}
+
+// lastIsFree reports whether a job could run its next round where it ran the last one, on GPUs
+// of a type.
+func (l *Scheduler) lastIsFree(j *JobState, gpuType int, avoid placement.Avoid) bool {
+	if int64(len(j.last)) != j.Width() {
+		return false
+	}
+	for _, g := range j.last {
+		if l.gpus[g].Type != gpuType || !l.nodes.IsFree(g) || avoid != nil && avoid(l.nodes.Node(g)) {
+			return false
+		}
+	}
+	return l.nodes.Check(j.shape, j.last) == ""
+}
+
+// PickMixed chooses GPUs of several types for n tasks of a job, the first mode first; nil where
+// there is no room.
+func (l *Scheduler) PickMixed(j *JobState, n int64, avoid placement.Avoid) []int {
+	return l.nodes.PickMixed(j.shape, j.types(), n, avoid)
 }

@@ -1,24 +1,25 @@
 package list
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 )
 
 // What a job is believed to have left: by its user's estimate until jobs have ended, never
 // nothing, and more where it takes longer than was told.
 func TestRoundsLeft(t *testing.T) {
-	l := New(&hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
+	l := New(transcript.Cluster("a=1A"),
 		Rule{Hold: hare.Gang, LearnSizes: true, Priority: func(l *Scheduler, j *JobState) float64 {
 			return float64(j.RoundsLeft()) * float64(l.RoundUs(j))
 		}})
 	arrive := func(id string, estimateUs int64) *JobState {
 		t.Helper()
-		if _, err := l.Step(l.nowUs, []hare.Event{{Type: hare.EventJobArrived, Job: id,
-			Arrived: &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, Sync: hare.Gang,
-				On:    []hare.Profile{{Type: "A", ComputeUs: 3e6}},
-				Hints: &hare.JobHints{EstimateUs: estimateUs}}}}); err != nil {
+		_, e := transcript.Event(strings.Fields("0 job_arrived " + id + " gang x1 A:3"))
+		e.Arrived.Hints = &hare.JobHints{EstimateUs: estimateUs}
+		if _, err := l.Step(l.nowUs, []hare.Event{e}); err != nil {
 			t.Fatal(err)
 		}
 		return l.Job(id)

@@ -79,13 +79,13 @@ type Rule struct {
 	Restore func(l *Scheduler, state json.RawMessage) bool
 	// ThresholdsUs are the attained services after which jobs leave a queue, for status.
 	ThresholdsUs []int64
-	// oneNode is Config.OneNode.
+	// OneNode keeps a round on one node where one has room for it.
 	OneNode bool
-	// setup is how long a switch takes; nil means that the rule takes no account of it.
+	// Setup is how long a switch takes; nil means that the rule takes no account of it.
 	Setup *SetupTime
-	// speeds learns how long rounds take; nil goes by the profiles alone.
+	// Speeds learns how long rounds take; nil goes by the profiles alone.
 	Speeds *LearnedSpeeds
-	// guard is the guard against starvation; the zero value means none.
+	// Guard is the guard against starvation; the zero value means none.
 	Guard GuardRule
 	// Opened is called with the cluster of a session that is opened; nil does nothing. What it makes must be
 	// part of the state.

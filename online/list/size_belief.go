@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/online/estimate"
 )
 
-// maxObservations is how many of the last jobs that ended a SizeBelief remembers.
+// MaxObservations is how many of the last jobs that ended a SizeBelief remembers.
 const MaxObservations = 2048
 
 // observation is a job that ended: its rounds and the time of a round on its fastest
@@ -23,7 +23,7 @@ type observation struct {
 // jobs with longer rounds do not have fewer of them.
 type SizeBelief struct {
 	ended    []observation
-	next     int // the place of the oldest observation once there are maxObservations
+	next     int // the place of the oldest observation once there are MaxObservations
 	sums     logSums
 	byRounds bool // by those that had ended when the curve was made
 	curve    estimate.Survival
@@ -150,7 +150,7 @@ func (sb *SizeBelief) predict(j *JobState) {
 	}
 }
 
-// firstRounds is how many rounds a job is believed to have before any job has ended.
+// FirstRounds is how many rounds a job is believed to have before any job has ended.
 const FirstRounds = 8
 
 // RoundsLeft is how many rounds a job is expected to have left, at least 1. The job's own

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/estimate"
@@ -176,30 +174,12 @@ func (l *Scheduler) jobSnapshot(j *JobState) jobSnapshot {
 	return s
 }
 
-// OpenListScheduler makes a scheduler for a session on a cluster. Errors are
-// *hare.InvalidError.
-func Open(cluster *hare.Cluster, parameters []byte, rule func(parameters []byte) (Rule,
-	error)) (*Scheduler, error) {
-	r, err := rule(parameters)
-	if err != nil {
-		return nil, err
-	}
-	if err := online.CheckCluster(cluster); err != nil {
-		return nil, err
-	}
-	if len(bytes.TrimSpace(parameters)) > 0 {
-		r.parameters = slices.Clone(parameters)
-	}
-	return NewOpened(cluster, r)
-}
-
-// RestoreListScheduler makes the scheduler of which a snapshot was taken; rule is
-// given the parameters of the session. A torn or altered snapshot is an error.
+// Restore makes the scheduler of which a snapshot was taken; rule is given the parameters
+// of the session. A torn or altered snapshot is an error.
 func Restore(snapshot []byte, rule func(parameters []byte) (Rule, error)) (*Scheduler, error) {
 	broken := func(why string) (*Scheduler, error) {
 		return nil, online.Invalid("/snapshot", "bad_snapshot",
-			"the snapshot %s: start from an older one and the log behind it",
-			why)
+			"the snapshot %s: start from an older one and the log behind it", why)
 	}
 	n := len(snapshot) - sha256.Size
 	if n < 0 || !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
@@ -226,10 +206,6 @@ func Restore(snapshot []byte, rule func(parameters []byte) (Rule, error)) (*Sche
 	}
 	return l, nil
 }
-
-// DecodeState decodes a snapshot or the state of a rule, in half of the time that encoding/json
-// takes.
-func DecodeState(text []byte, state any) error { return jsonv2.Unmarshal(text, state) }
 
 // restore fills an empty scheduler; false says that the snapshot contradicts itself.
 func (l *Scheduler) restore(s *schedulerSnapshot) bool {

@@ -1,6 +1,8 @@
 package list
 
 import (
+	"slices"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/placement"
 )
@@ -8,11 +10,17 @@ import (
 // This file has what rules may read of the state. What is returned belongs to the scheduler and must not be written
 // to.
 
+// NowUs is the time of the current event.
+func (l *Scheduler) NowUs() int64 { return l.nowUs }
+
 // Job is the job of an ID that has arrived and not ended, or nil.
 func (l *Scheduler) Job(id string) *JobState { return l.jobOf[id] }
 
 // Active are the jobs that have arrived and not ended, by arrival.
 func (l *Scheduler) Active() []*JobState { return l.jobs }
+
+// Jobs is how many jobs have arrived and not ended.
+func (l *Scheduler) Jobs() int { return len(l.jobs) }
 
 // Arrivals is how many jobs have arrived.
 func (l *Scheduler) Arrivals() int { return l.serial }
@@ -32,8 +40,21 @@ func (l *Scheduler) Slots() []GPU { return l.gpus }
 // Free are the GPUs of each type that are in service and that no job has, ascending.
 func (l *Scheduler) Free() [][]int { return l.free }
 
+func (l *Scheduler) AnyFree() bool {
+	return slices.ContainsFunc(l.free, func(f []int) bool { return len(f) > 0 })
+}
+
 // InService is how many GPUs of each type are in service.
 func (l *Scheduler) InService() []int { return l.inService }
+
+// GPUs is how many GPUs are in service.
+func (l *Scheduler) GPUs() int {
+	n := 0
+	for _, of := range l.inService {
+		n += of
+	}
+	return n
+}
 
 // Capacity is a number that changes whenever the GPUs in service change, or whether the scheduler goes by nodes.
 func (l *Scheduler) Capacity() int64 { return l.capacity }
@@ -70,3 +91,9 @@ func (l *Scheduler) Reserved() bool { return l.reserved.forJob != nil }
 func (l *Scheduler) Promote(j *JobState) {
 	j.Queue, j.executedUs, j.waitedUs, j.sinceUs = 0, 0, 0, l.nowUs
 }
+
+// Reschedule makes a schedule follow the event at hand, or the next one.
+func (l *Scheduler) Reschedule() { l.changed = true }
+
+// SetOneNode sets Rule.OneNode.
+func (l *Scheduler) SetOneNode(one bool) { l.rule.OneNode = one }

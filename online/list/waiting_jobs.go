@@ -1,7 +1,6 @@
 package list
 
 import (
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/placement"
 )
 
@@ -30,133 +29,6 @@ type groupKey struct {
 type waitingGroup struct {
 	key  groupKey
 	jobs []*JobState
-}
-
-// touch notes that a job may have begun or ceased to wait, or have another priority.
-func (l *Scheduler) touch(j *JobState) {
-	if l.rule.Touched != nil {
-		l.rule.Touched(l, j)
-	}
-	w := &l.waiting
-	if l.rule.Version == nil || w.stale || j.touched {
-		return
-	}
-	j.touched = true
-	w.touched = append(w.touched, j)
-	if len(w.touched) > 2*len(l.jobs)+64 { // nobody has asked for a long time
-		w.stale, w.touched = true, nil
-	}
-}
-
-// updateWaiting brings the groups up to date. It takes O(log jobs) for each job touched
-// since the last call, and O(jobs) where the priorities or the GPUs in service have changed.
-func (l *Scheduler) updateWaiting() {
-	w := &l.waiting
-	if v := l.rule.Version(); w.stale || w.of == nil || w.version != v {
-		*w = waitingJobs{of: map[groupKey]*waitingGroup{}, version: v}
-		for _, j := range l.jobs {
-			j.group, j.touched = nil, false
-			if j.Ready() > 0 {
-				l.wait(j)
-			}
-		}
-		return
-	}
-	for _, j := range w.touched {
-		j.touched = false
-		if j.group != nil {
-			j.group.remove(j)
-		}
-		if j.Ready() > 0 && l.jobOf[j.spec.ID] == j {
-			l.wait(j)
-		}
-	}
-	clear(w.touched)
-	w.touched = w.touched[:0]
-}
-
-// wait adds a job to its group.
-func (l *Scheduler) wait(j *JobState) {
-	j.priority = l.rule.Priority(l, j)
-	w, key := &l.waiting, l.groupKey(j)
-	g := w.of[key]
-	if g == nil {
-		g = &waitingGroup{key: key}
-		w.of[key] = g
-		w.groups = append(w.groups, g)
-	}
-	g.push(j)
-}
-
-// groupKey is what the next start of a job needs.
-func (l *Scheduler) groupKey(j *JobState) groupKey {
-	hold, mix := j.hold, false
-	if j.next == 0 && len(j.redo) == 0 {
-		hold, mix = l.Holding(j)
-	} else if hold != hare.Relaxed {
-		_, mix = l.Holding(j)
-	}
-	key := groupKey{tasks: j.spec.Tasks, mix: mix && hold != hare.Relaxed}
-	if l.nodes != nil {
-		key.shape = j.shape
-	}
-	if hold == hare.Relaxed {
-		key.tasks = 1
-	}
-	slowest := l.slowestUs(j)
-	for _, m := range j.modes {
-		bit := uint64(1) << m.Type
-		if m.DurationUs <= slowest && (j.OnlyType < 0 || j.OnlyType == m.Type) {
-			key.types |= bit
-		}
-		if key.mix {
-			key.all |= bit
-		}
-	}
-	return key
-}
-
-// fits reports whether GPUs are free for a start of the jobs of a group.
-func (wg *waitingGroup) fits(l *Scheduler) bool {
-	sum := int64(0)
-	for t := range l.free {
-		n := int64(len(l.free[t]))
-		if l.nodes != nil && n > 0 && (wg.key.types|wg.key.all)>>t&1 == 1 {
-			n = l.nodes.Room(wg.key.shape, t, wg.key.tasks, nil)
-		}
-		if n >= wg.key.tasks && wg.key.types>>t&1 == 1 {
-			return true
-		}
-		if wg.key.all>>t&1 == 1 {
-			sum += n
-		}
-	}
-	return wg.key.mix && sum >= wg.key.tasks
-}
-
-// scheduleWaiting is schedule for a rule with a version: it starts the same jobs.
-func (l *Scheduler) scheduleWaiting() {
-	if !l.AnyFree() {
-		return
-	}
-	l.reserved, l.onNodes = reservation{}, nil
-	l.updateWaiting()
-	for l.AnyFree() {
-		var first *waitingGroup
-		for _, g := range l.waiting.groups {
-			if len(g.jobs) > 0 && (first == nil || g.jobs[0].before(first.jobs[0])) && g.fits(l) {
-				first = g
-			}
-		}
-		if first == nil {
-			return
-		}
-		j := first.jobs[0]
-		first.remove(j)
-		l.touch(j)
-		for j.Ready() > 0 && l.TryStart(j) {
-		}
-	}
 }
 
 func (wg *waitingGroup) push(j *JobState) {
@@ -212,4 +84,62 @@ func (wg *waitingGroup) down(at int) {
 		at = next
 	}
 	wg.jobs[at], j.groupAt = j, at
+}
+
+// priorityQueue is a binary heap of waiting jobs by priority, then arrival. A
+// Scheduler fills the heap again each time and seldom empties it, so that the cost of
+// init matters most.
+type priorityQueue []*JobState
+
+func (pq priorityQueue) init() {
+	for i := len(pq)/2 - 1; i >= 0; i-- {
+		pq.down(i)
+	}
+}
+
+// pop takes the first job off.
+func (pq *priorityQueue) pop() *JobState {
+	s := *pq
+	x, last := s[0], len(s)-1
+	s[0] = s[last]
+	*pq = s[:last]
+	if last > 0 {
+		(*pq).down(0)
+	}
+	return x
+}
+
+func (pq priorityQueue) down(i int) {
+	x := pq[i]
+	for {
+		next := 2*i + 1
+		if next >= len(pq) {
+			break
+		}
+		if next+1 < len(pq) && pq[next+1].before(pq[next]) {
+			next++
+		}
+		if !pq[next].before(x) {
+			break
+		}
+		pq[i] = pq[next]
+		i = next
+	}
+	pq[i] = x
+}
+
+// touch notes that a job may have begun or ceased to wait, or have another priority.
+func (l *Scheduler) touch(j *JobState) {
+	if l.rule.Touched != nil {
+		l.rule.Touched(l, j)
+	}
+	w := &l.waiting
+	if l.rule.Version == nil || w.stale || j.touched {
+		return
+	}
+	j.touched = true
+	w.touched = append(w.touched, j)
+	if len(w.touched) > 2*len(l.jobs)+64 { // nobody has asked for a long time
+		w.stale, w.touched = true, nil
+	}
 }

@@ -50,6 +50,18 @@ func (de *Described) Of(gpu string) *hare.Node {
 	return &hare.Node{Name: name}
 }
 
+// Nodes are those of n GPUs, all free, as far as they are in service: gpu says of each by its number.
+func (de *Described) Nodes(n int, gpu func(number int) (name string, gpuType int, inService bool)) *Nodes {
+	ns := New()
+	ns.SetTopology(de.topology)
+	for g := range n {
+		if name, gpuType, inService := gpu(g); inService {
+			ns.Join(g, gpuType, de.Of(name))
+		}
+	}
+	return ns
+}
+
 // Set keeps what is said of a node.
 func (de *Described) Set(n *hare.Node) {
 	if n.CPUMilli == 0 && n.MemoryMiB == 0 && len(n.Labels) == 0 {

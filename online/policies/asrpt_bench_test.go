@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 	"github.com/hare-sched/hare/online/list"
 )
 
@@ -21,7 +22,7 @@ func BenchmarkASRPTArrival(b *testing.B) {
 			if !told {
 				sizes = nil
 			}
-			cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: gpus}}}}}
+			cluster := transcript.Cluster(fmt.Sprintf("a=%dA", gpus))
 			l := list.New(cluster, ASRPTConfig{}.rule(sizes))
 			at := int64(0)
 			step := func(e hare.Event) {
@@ -62,7 +63,7 @@ func BenchmarkASRPTStart(b *testing.B) {
 			for i := range ids {
 				sizes[fmt.Sprint(i)] = int64(1 + i*7919%1000)
 			}
-			cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: gpus}}}}}
+			cluster := transcript.Cluster(fmt.Sprintf("a=%dA", gpus))
 			l := list.New(cluster, c.cfg.rule(sizes))
 			at, n := int64(0), 0
 			var runs []string

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/jobgraph"
 	"github.com/hare-sched/hare/online/policies"
@@ -15,8 +16,13 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// networked gives a cluster 100 bytes a microsecond inside nodes and 10 between them.
-func networked(inst *hare.Instance) *hare.Instance {
+// delayed are three jobs on two nodes: at 4 the free GPUs are on both, and from 6 on a node is free for j3.
+const delayed = `nodes a=2A b=2A
+jobs j0 rigid 1x1 A:4, j1 rigid 1x1 A:8, j2 rigid 1x1 A:6, j3 rigid 4x2 A:1 at=1`
+
+// networked is an instance with 100 bytes a microsecond inside nodes and 10 between them.
+func networked(lines string) *hare.Instance {
+	inst := transcript.Instance(lines)
 	inst.Cluster.Bandwidths = []hare.LevelBandwidth{{Level: "any", Mbps: 80}, {Level: "node", Mbps: 800}}
 	return inst
 }
@@ -61,7 +67,7 @@ func TestASRPTPlacesByHeavyEdge(t *testing.T) {
 		cfg  policies.ASRPTConfig
 		want int64
 	}{{policies.ASRPTConfig{}, 2 * 1_920_000}, {policies.ASRPTConfig{FirstFit: true}, 2 * 10_200_000}} {
-		inst := networked(apart([3]int64{0, 4, 2}))
+		inst := networked("nodes a=2A b=2A\njobs j0 rigid 2x4 A:1")
 		graphs, net := trained(t, inst, 0, []jobgraph.Layer{{Parameters: 1000, ActivationBytes: 50_000,
 			On: layerOn(10, 20)},
 			{Parameters: 4000, On: layerOn(20, 40)}}, jobgraph.Configuration{Samples: 4, Stages: []jobgraph.Stage{
@@ -93,8 +99,7 @@ func TestASRPTPlacesGraphsOnNodesOfTheJob(t *testing.T) {
 		}},
 		{"without CPUs", func(j *hare.Job, n *hare.Node) { j.CPUMilliPerTask, n.CPUMilli = 1000, 500 }},
 	} {
-		inst := networked(apart([3]int64{0, 4, 2}))
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "c", GPUs: []hare.TypeCount{{Type: "A", Count: 3}}})
+		inst := networked("nodes a=2A b=2A c=3A\njobs j0 rigid 2x4 A:1")
 		c.rule(&inst.Jobs[0], &inst.Cluster.Nodes[2])
 		graphs, net := trained(t, inst, 0, []jobgraph.Layer{{Parameters: 1000, ActivationBytes: 50_000,
 			On: layerOn(10, 20)},
@@ -114,8 +119,7 @@ func TestASRPTPlacesGraphsOnNodesOfTheJob(t *testing.T) {
 // A job with a graph does not wait for GPUs that it cannot have together: each node has CPUs for one of the two
 // replicas of TestASRPTDelaysJobsWithGraphs, so that α_min is 1.4 ms, too.
 func TestASRPTDelaysNoGraphsForNodesOfOthers(t *testing.T) {
-	inst := networked(inOneRound(shared(), 3))
-	inst.Jobs[3].Rounds = 4
+	inst := networked(delayed)
 	graphs, net := trained(t, inst, 3, []jobgraph.Layer{{Parameters: 5000, On: layerOn(100, 300)}},
 		jobgraph.Configuration{Samples: 2, Stages: []jobgraph.Stage{{Layers: 1, Replicas: 2}}})
 	inst.Jobs[3].CPUMilliPerTask = 1000
@@ -133,8 +137,7 @@ func TestASRPTDelaysNoGraphsForNodesOfOthers(t *testing.T) {
 }
 
 // Two replicas that compute for 0.4 ms and exchange 10,000 B: 0.5 ms inside a node and 1.4 ms on two, so that
-// α_max/α_min is 2.8. The other jobs are those of shared: at 4 the free GPUs are on two nodes, and from 6 on a
-// node is free.
+// α_max/α_min is 2.8.
 func TestASRPTDelaysJobsWithGraphs(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -148,8 +151,7 @@ func TestASRPTDelaysJobsWithGraphs(t *testing.T) {
 		{"not heavy", policies.ASRPTConfig{Eager: true, Heavy: 2.81}, "4.0-9.6"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inst := networked(inOneRound(shared(), 3))
-			inst.Jobs[3].Rounds = 4
+			inst := networked(delayed)
 			graphs, net := trained(t, inst, 3, []jobgraph.Layer{{Parameters: 5000, On: layerOn(100, 300)}},
 				jobgraph.Configuration{Samples: 2, Stages: []jobgraph.Stage{{Layers: 1, Replicas: 2}}})
 			c.cfg.Graphs = graphs
@@ -194,12 +196,12 @@ func TestASRPTSurvivesHostileEvents(t *testing.T) {
 // who came first.
 func TestASRPTPredictsByForest(t *testing.T) {
 	for _, c := range []struct{ predict, want string }{{"forest", "bob"}, {"none", "ann"}, {"belief", "bob"}} {
-		inst := lone(1)
+		inst := transcript.Instance("nodes a=1A")
 		add := func(releaseS int64, user string) {
-			rounds := map[string]int64{"ann": 10, "bob": 2, "own": 5}[user]
-			inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", len(inst.Jobs)), WeightMicro: 1e6, Tasks: 1,
-				Rounds: rounds, ReleaseUs: releaseS * 1e6, Sync: hare.Rigid, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}},
-				Hints: &hare.JobHints{Class: []hare.ClassLabel{{Name: "user", Value: user}}}})
+			j := transcript.Job(strings.Fields(fmt.Sprintf("j%d rigid %dx1 A:1 at=%d", len(inst.Jobs),
+				map[string]int64{"ann": 10, "bob": 2, "own": 5}[user], releaseS)))
+			j.Hints = &hare.JobHints{Class: []hare.ClassLabel{{Name: "user", Value: user}}}
+			inst.Jobs = append(inst.Jobs, j)
 		}
 		for i := range int64(60) {
 			add(20*i, []string{"ann", "ann", "bob"}[i%3])
@@ -272,11 +274,10 @@ func TestASRPTGraphsInSessions(t *testing.T) {
 		{`"trust": true, "delay_s": 0`, "4.0-9.6"},
 	} {
 		for _, again := range []bool{false, true} {
-			inst := networked(inOneRound(shared(), 3))
+			inst := networked(delayed)
 			for i, s := range []int64{4, 8, 6, 2} {
 				inst.Jobs[i].Hints = &hare.JobHints{EstimateUs: s * 1e6}
 			}
-			inst.Jobs[3].Rounds = 4
 			inst.Jobs[3].On = []hare.Profile{{Type: "A", ComputeUs: 4e5, SyncUs: 1e5}} // 1,000 iterations
 			inst.Jobs[3].Hints.Class = []hare.ClassLabel{{Name: "graph", Value: "two"}}
 			s := info(t, "asrpt")
@@ -311,17 +312,18 @@ func TestASRPTRefusesGraphs(t *testing.T) {
 	const good = `{"hare": "job-graphs/v1", "models": [{"name": "m", "layers": [{"parameters": 9000000000, "on": {"A": ` +
 		`{"forward_us": 1, "backward_us": 2}}}]}], "configurations": [{"name": "c", "model": "m", "samples": 4, ` +
 		`"stages": [{"layers": 1, "tensor": 2}]}]}`
-	small := networked(lone(2)).Cluster
+	small := networked("nodes a=2A").Cluster
 	small.GPUTypes = []hare.GPUType{{Type: "A", MemoryMilliGiB: 16_000}}
 	for _, c := range []struct {
 		cluster      *hare.Cluster
 		graphs, want string
 	}{
-		{&networked(lone(2)).Cluster, good, ""},
-		{&lone(2).Cluster, good, "/graphs: job graphs need the bandwidth"},
+		{&networked("nodes a=2A").Cluster, good, ""},
+		{transcript.Cluster("a=2A"), good, "/graphs: job graphs need the bandwidth"},
 		{&small, good, "/graphs/configurations/0/stages/0: a GPU of the stage needs 67.056 GiB, and the largest has 16"},
-		{&networked(lone(2)).Cluster, strings.Replace(good, `"samples"`, `"sample"`, 1), "/graphs/configurations/0/sample"},
-		{&networked(lone(2)).Cluster, `7`, "/graphs"},
+		{&networked("nodes a=2A").Cluster, strings.Replace(good, `"samples"`, `"sample"`, 1),
+			"/graphs/configurations/0/sample"},
+		{&networked("nodes a=2A").Cluster, `7`, "/graphs"},
 	} {
 		_, err := info(t, "asrpt").Open(c.cluster, []byte(`{"graphs": `+c.graphs+`}`))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

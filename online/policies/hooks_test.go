@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/sim"
 )
@@ -35,12 +36,7 @@ func TestHooksOfOwnRules(t *testing.T) {
 		},
 		After: func(l *list.Scheduler) { woken = append(woken, l.NowUs()/1e6) },
 	}
-	inst := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
-		GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}}
-	for _, id := range []string{"x", "y", "z"} {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, Rounds: 1, Tasks: 1, Sync: hare.Rigid,
-			On: []hare.Profile{{Type: "V100", ComputeUs: 3e6}}})
-	}
+	inst := transcript.Instance("nodes a=1A\njobs x rigid 1x1 A:3, y rigid 1x1 A:3, z rigid 1x1 A:3")
 	if _, err := sim.Run(t.Context(), inst, list.New(&inst.Cluster, rule), sim.Config{}); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
 )
@@ -13,15 +14,7 @@ import (
 // tightest, and a gang of three gets three of the four. Each of two rounds takes 5 s, and 10 s more
 // if it is spread over nodes.
 func TestOneNode(t *testing.T) {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
-	for i, n := range []int{1, 4, 2} {
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: string(rune('a' + i)),
-			GPUs: []hare.TypeCount{{Type: "A", Count: n}}})
-	}
-	for i, tasks := range []int64{2, 3} {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: string(rune('x' + i)), WeightMicro: 1e6, Rounds: 2, Tasks: tasks,
-			Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 5e6}}})
-	}
+	inst := transcript.Instance("nodes a=1A b=4A c=2A\njobs x gang 2x2 A:5, y gang 2x3 A:5")
 	// The network takes 2 (K − 1)/K · D at 1 byte a second, which is 10 s for D = 10 and K = 2.
 	net := sim.Network{InterBytesPerS: 1, Bytes: func(*hare.Job) int64 { return 10 }}
 	for _, c := range []struct {

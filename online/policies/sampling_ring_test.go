@@ -9,15 +9,16 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/market"
 )
 
 // ringCluster is a node of four GPUs and one of two, with 25 Gb/s between nodes and 300 inside.
 func ringCluster() *hare.Cluster {
-	return &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 4}}},
-		{Name: "b", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}},
-		Bandwidths: []hare.LevelBandwidth{{Level: "any", Mbps: 25000}, {Level: "node", Mbps: 300000}}}
+	c := transcript.Cluster("a=4A b=2A")
+	c.Bandwidths = []hare.LevelBandwidth{{Level: "any", Mbps: 25000}, {Level: "node", Mbps: 300000}}
+	return c
 }
 
 // The ring of all tasks of a job takes what its synchronisation takes, by package market, and that of two of four

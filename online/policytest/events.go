@@ -8,51 +8,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// nextToFinish draws a true event that brings the end of all jobs nearer; false means
-// that there is none.
-func (w *world) nextToFinish(rng *rand.Rand) (hare.Event, bool) {
-	if gone := w.inService(false); len(gone) > 0 {
-		return hare.Event{Type: hare.EventGPUJoined, GPU: gone[0].name, GPUType: gone[0].gpuType}, true
-	}
-	if j := w.ending; j != nil {
-		w.ending = nil
-		return hare.Event{Type: hare.EventJobEnded, Job: j.spec.ID}, true
-	}
-	if w.arrived < len(w.specs) {
-		return w.arrival(), true
-	}
-	e, ok := w.taskEvent(rng)
-	if e.Type != hare.EventComputeEnded {
-		e.Type, e.ComputeUs = hare.EventTaskEnded, 1e6
-	}
-	return e, ok
-}
-
-// arrival returns the arrival of the next job.
-func (w *world) arrival() hare.Event {
-	spec := w.specs[w.arrived]
-	spec.Rounds = 0
-	spec.On, spec.Hints = slices.Clone(spec.On), hintsOf(w.arrived, &w.specs[w.arrived])
-	return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}
-}
-
-// hintsOf returns what the user of the n-th job says: nothing, a good or a bad estimate, a
-// class, or both.
-func hintsOf(n int, spec *hare.Job) *hare.JobHints {
-	if n%4 == 0 {
-		return nil
-	}
-	h := &hare.JobHints{}
-	if n%4 != 1 {
-		h.EstimateUs = spec.Rounds * (spec.On[0].ComputeUs + 1e5*int64(1+n%7))
-	}
-	if n%4 != 2 {
-		h.Class = []hare.ClassLabel{{Name: "name", Value: fmt.Sprint("model", spec.Rounds)},
-			{Name: "user", Value: fmt.Sprint(n % 3)}}
-	}
-	return h
-}
-
 // next draws an event that is true.
 func (w *world) next(rng *rand.Rand) hare.Event {
 	if j := w.ending; j != nil {
@@ -104,6 +59,93 @@ func (w *world) next(rng *rand.Rand) hare.Event {
 	return hare.Event{Type: hare.EventTick}
 }
 
+// nextToFinish draws a true event that brings the end of all jobs nearer; false means
+// that there is none.
+func (w *world) nextToFinish(rng *rand.Rand) (hare.Event, bool) {
+	if gone := w.inService(false); len(gone) > 0 {
+		return hare.Event{Type: hare.EventGPUJoined, GPU: gone[0].name, GPUType: gone[0].gpuType}, true
+	}
+	if j := w.ending; j != nil {
+		w.ending = nil
+		return hare.Event{Type: hare.EventJobEnded, Job: j.spec.ID}, true
+	}
+	if w.arrived < len(w.specs) {
+		return w.arrival(), true
+	}
+	e, ok := w.taskEvent(rng)
+	if e.Type != hare.EventComputeEnded {
+		e.Type, e.ComputeUs = hare.EventTaskEnded, 1e6
+	}
+	return e, ok
+}
+
+// arrival returns the arrival of the next job.
+func (w *world) arrival() hare.Event {
+	spec := w.specs[w.arrived]
+	spec.Rounds = 0
+	spec.On, spec.Hints = slices.Clone(spec.On), hintsOf(w.arrived, &w.specs[w.arrived])
+	return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}
+}
+
+// hintsOf returns what the user of the n-th job says: nothing, a good or a bad estimate, a
+// class, or both.
+func hintsOf(n int, spec *hare.Job) *hare.JobHints {
+	if n%4 == 0 {
+		return nil
+	}
+	h := &hare.JobHints{}
+	if n%4 != 1 {
+		h.EstimateUs = spec.Rounds * (spec.On[0].ComputeUs + 1e5*int64(1+n%7))
+	}
+	if n%4 != 2 {
+		h.Class = []hare.ClassLabel{{Name: "name", Value: fmt.Sprint("model", spec.Rounds)},
+			{Name: "user", Value: fmt.Sprint(n % 3)}}
+	}
+	return h
+}
+
+// drawProgress lets a gang or rigid job that arrives run already, where there is room.
+func (w *world) drawProgress(rng *rand.Rand, spec *hare.Job, rounds int64) {
+	spec.Progress = &hare.Progress{RoundsDone: rng.Int64N(rounds)}
+	if spec.Sync == hare.Relaxed || rng.IntN(4) == 0 {
+		return
+	}
+	for _, j := range w.jobs { // a policy may keep the GPUs of relaxed jobs for a round
+		if j.spec.Sync == hare.Relaxed && slices.ContainsFunc(j.tasks, func(s taskState) bool { return s != ready }) {
+			return
+		}
+	}
+	kind := spec.On[rng.IntN(len(spec.On))].Type
+	at := map[string][]string{}
+	var gpus []string
+	for _, g := range w.gpus {
+		name := nodeOf(g.name)
+		n := w.nodes[name]
+		n.Name = name
+		if !g.here || g.job != nil || g.gpuType != kind || !spec.AllowsNode(&n) ||
+			int64(len(gpus)) == spec.Tasks*spec.TaskGPUs() {
+			continue
+		}
+		if at[name] = append(at[name], g.name); int64(len(at[name])) == spec.TaskGPUs() {
+			gpus = append(gpus, at[name]...)
+			at[name] = nil
+		}
+	}
+	if int64(len(gpus)) < spec.Tasks*spec.TaskGPUs() {
+		return
+	}
+	j := &job{spec: *spec}
+	w.jobs = append(w.jobs, j)
+	for _, name := range gpus {
+		w.gpu(name).job = j
+	}
+	if w.checkNodes() == nil && w.checkLevels() == nil {
+		spec.Progress.GPUs, spec.Progress.ElapsedUs = gpus, rng.Int64N(3e6)
+	}
+	w.free(j)
+	w.jobs = w.jobs[:len(w.jobs)-1]
+}
+
 // taskEvent draws an event of a task that runs.
 func (w *world) taskEvent(rng *rand.Rand) (hare.Event, bool) {
 	type running struct {
@@ -133,6 +175,46 @@ func (w *world) taskEvent(rng *rand.Rand) (hare.Event, bool) {
 		e.ComputeUs, e.SyncUs = 1+rng.Int64N(2e6), rng.Int64N(1e5)
 	}
 	return e, true
+}
+
+// nodeEvent draws a node that joins or leaves, where that is possible.
+func (w *world) nodeEvent(rng *rand.Rand) hare.Event {
+	name := fmt.Sprint("n", rng.IntN(8))
+	here := slices.DeleteFunc(w.inService(true), func(g *gpu) bool { return nodeOf(g.name) != name })
+	switch {
+	case len(here) == 0:
+		n := hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: "A", Count: 1 + rng.IntN(5)}}}
+		w.drawDescription(rng, &n)
+		if _, known := w.nodes[name]; known { // and its GPUs have left one by one
+			d := w.nodes[name]
+			n.CPUMilli, n.MemoryMiB, n.Labels = d.CPUMilli, d.MemoryMiB, d.Labels
+		}
+		return hare.Event{Type: hare.EventNodeJoined, Change: &hare.Change{Node: &n}}
+	case len(here) < len(w.inService(true)):
+		return hare.Event{Type: hare.EventNodeLeft, Change: &hare.Change{Node: &hare.Node{Name: name}}}
+	}
+	return hare.Event{Type: hare.EventTick}
+}
+
+// describe is what the event says of the node of a GPU that joins.
+func (w *world) describe(rng *rand.Rand, gpu string) *hare.Change {
+	n, known := w.nodes[nodeOf(gpu)]
+	if !w.rules || !known || rng.IntN(2) == 0 {
+		return nil
+	}
+	return &hare.Change{Node: &n}
+}
+
+// quotaEvent draws a quota that is set, or ended.
+func (w *world) quotaEvent(rng *rand.Rand) hare.Event {
+	q := hare.Quota{User: []string{"ann", "bob", "vision", "nobody"}[rng.IntN(4)], GPUs: rng.Int64N(9)}
+	if rng.IntN(3) == 0 {
+		q.Types = []string{"A"}
+	}
+	if rng.IntN(5) == 0 {
+		q.GPUs = hare.MaxGPUs
+	}
+	return hare.Event{Type: hare.EventSetQuota, Change: &hare.Change{Quota: &q}}
 }
 
 // impossible draws an event that cannot be true, and its time.
@@ -208,6 +290,30 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 			nowUs
 	}
 	return hare.Event{Type: 250, Job: "nobody"}, nowUs
+}
+
+// unplaced draws an event that cannot be true: a job of an unknown level, or a node without a label of
+// the topology.
+func (w *world) unplaced(rng *rand.Rand) hare.Event {
+	bad := []hare.Job{
+		{ID: "bad", Tasks: 2, Sync: hare.Gang, Within: "row", On: []hare.Profile{{Type: "A"}}},
+		{ID: "bad", Tasks: 2, Within: "node", On: []hare.Profile{{Type: "A"}}},
+		{ID: "bad", Tasks: 2, Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 1, SyncUs: 2,
+			SyncAt: []hare.LevelSync{{Level: "any", SyncUs: 1}, {Level: "node", SyncUs: 2}}}}},
+		{ID: "bad", Tasks: 2, Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 1, SyncUs: 2,
+			SyncAt: []hare.LevelSync{{Level: "node", SyncUs: 2}}}}},
+	}
+	n := rng.IntN(len(bad) + 2)
+	switch {
+	case n < len(bad):
+		return hare.Event{Type: hare.EventJobArrived, Job: "bad", Arrived: &bad[n]}
+	case len(w.cluster.Topology) == 0:
+		return hare.Event{Type: hare.EventJobEnded, Job: "nobody"}
+	case n == len(bad):
+		return hare.Event{Type: hare.EventGPUJoined, GPU: "unplaced/0", GPUType: "A"}
+	}
+	return hare.Event{Type: hare.EventNodeJoined, Change: &hare.Change{Node: &hare.Node{Name: "unplaced",
+		GPUs: []hare.TypeCount{{Type: "A", Count: 1}}, Labels: []hare.Label{{Name: "disk", Value: "ssd"}}}}}
 }
 
 // impossibleAfter draws an event that cannot be true right after e.

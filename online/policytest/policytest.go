@@ -86,7 +86,7 @@ type player struct {
 
 func (s Subject) run(seed uint64, events int) error {
 	rng := rand.New(rand.NewPCG(seed, 0x706f6c696379))
-	w := newWorld(rng, &s)
+	w := newWorld(rng, s.Planned, !s.Planned && !s.SingleGPUs)
 	p := &player{subject: s, rng: rng, world: w}
 	var err error
 	if p.policy, err = s.Open(&w.cluster, w.specs); err != nil {

@@ -2,9 +2,8 @@ package policytest
 
 import (
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/hare-sched/hare"
 )
@@ -54,57 +53,42 @@ type job struct {
 	held  [][]string // by task, all of them
 }
 
-func newWorld(rng *rand.Rand, s *Subject) *world {
-	w := &world{planned: s.Planned, nodes: map[string]hare.Node{}}
-	if w.rules = !s.Planned && !s.SingleGPUs && rng.IntN(2) == 0; w.rules {
-		w.drawNodes(rng)
-		return w
-	}
-	types := []string{"A", "B", "C"}[:1+rng.IntN(3)]
-	for i, t := range types {
-		n := hare.Node{Name: fmt.Sprint("n", i), GPUs: []hare.TypeCount{{Type: t, Count: 1 + rng.IntN(4)}}}
-		w.cluster.Nodes = append(w.cluster.Nodes, n)
-		for g := range n.GPUs[0].Count {
-			w.gpus = append(w.gpus, &gpu{name: fmt.Sprintf("%s/%d", n.Name, g), gpuType: t, here: true, task: -1})
-		}
-	}
-	for i := range 40 {
-		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 1e6 * (1 + rng.Int64N(4)), Rounds: 1 + rng.Int64N(4),
-			Tasks: 1 + rng.Int64N(4), Sync: hare.Sync(rng.IntN(3))}
-		j.Mix = j.Sync == hare.Gang && rng.IntN(2) == 0
-		for _, t := range []string{"A", "B", "C", "D"} {
-			if rng.IntN(2) == 0 {
-				j.On = append(j.On, hare.Profile{Type: t, ComputeUs: rng.Int64N(3) * 1e6, SyncUs: rng.Int64N(2) * 1e5})
-			}
-		}
-		if j.On == nil {
-			j.On = []hare.Profile{{Type: types[0], ComputeUs: 1e6}}
-		}
-		if s.Planned {
-			w.makeRunnable(&j)
-		}
-		w.specs = append(w.specs, j)
-	}
-	return w
+// void is a started task that the policy must withdraw.
+type void struct {
+	job, gpu    string
+	others      hare.OtherGPUs
+	round, task int64
 }
 
-// makeRunnable changes a job so that its profiles are complete and each type of a profile
-// has GPUs for a whole round.
-func (w *world) makeRunnable(j *hare.Job) {
-	var on []hare.Profile
-	for _, n := range w.cluster.Nodes {
-		for _, p := range j.On {
-			if p.Type == n.GPUs[0].Type && int64(n.GPUs[0].Count) >= j.Tasks {
-				p.ComputeUs = max(1, p.ComputeUs)
-				on = append(on, p)
-			}
+func nodeOf(gpu string) string { return gpu[:strings.IndexByte(gpu, '/')] }
+
+func (j *job) voidTask(task int64) void {
+	return void{j.spec.ID, j.on[task], hare.OthersOf(j.held[task]), j.round, task}
+}
+
+func (g *gpu) leave() { g.job, g.task = nil, -1 }
+
+// leave takes the GPUs of a task from its job.
+func (w *world) leave(j *job, task int64) {
+	for _, name := range j.held[task] {
+		w.gpu(name).leave()
+	}
+}
+
+// rest notes that a task of a gang has ended, which keeps its GPUs.
+func (w *world) rest(j *job, task int64) {
+	for _, name := range j.held[task] {
+		w.gpu(name).task = -1
+	}
+}
+
+// free takes all GPUs from a job.
+func (w *world) free(j *job) {
+	for _, g := range w.gpus {
+		if g.job == j {
+			g.leave()
 		}
 	}
-	if on == nil {
-		j.Tasks = 1
-		on = []hare.Profile{{Type: w.cluster.Nodes[0].GPUs[0].Type, ComputeUs: 1e6}}
-	}
-	j.On = on
 }
 
 func (w *world) inService(here bool) []*gpu {
@@ -129,232 +113,22 @@ func (w *world) gpu(name string) *gpu {
 	return nil
 }
 
-// void is a started task that the policy must withdraw.
-type void struct {
-	job, gpu    string
-	others      hare.OtherGPUs
-	round, task int64
-}
-
-// apply applies a true event and checks the decisions on it.
-func (w *world) apply(e *hare.Event, decisions []hare.Decision, nowUs int64) error {
-	voids := map[void]bool{}
-	var again *job // the round of this job must start again at once
-	switch j := w.find(e.Job); e.Type {
-	case hare.EventJobArrived:
-		w.arrived++
-		spec := w.specs[w.arrived-1]
-		j := &job{spec: spec, tasks: make([]taskState, spec.Tasks), on: make([]string, spec.Tasks),
-			held: make([][]string, spec.Tasks)}
-		w.jobs = append(w.jobs, j)
-		w.resume(j, e.Arrived.Progress)
-	case hare.EventComputeEnded:
-		j.tasks[e.Task] = syncing
-		w.leave(j, e.Task)
-	case hare.EventTaskEnded:
-		again = w.taskEnded(j, e)
-	case hare.EventTaskFailed:
-		again = w.taskFailed(j, e, voids)
-	case hare.EventJobEnded, hare.EventJobCancelled:
-		if w.ending == j {
-			w.ending = nil
-		}
-		w.voidAll(j, voids)
-		w.jobs = slices.DeleteFunc(w.jobs, func(o *job) bool { return o == j })
-	case hare.EventGPUJoined:
-		g := w.gpu(e.GPU)
-		if g == nil {
-			g = &gpu{name: e.GPU, task: -1}
-			w.gpus = append(w.gpus, g)
-			w.joined++
-		}
-		if g.here, g.gpuType = true, e.GPUType; e.Node() != nil {
-			w.nodes[e.Node().Name] = *e.Node()
-		}
-	case hare.EventGPULeft:
-		w.gpuLeft(w.gpu(e.GPU), voids)
-	case hare.EventNodeJoined, hare.EventNodeLeft:
-		w.nodeChanged(e, voids)
-	case hare.EventSetQuota:
-		w.setQuota(e.Quota())
-	}
-	return w.check(decisions, voids, again, nowUs)
-}
-
-func (g *gpu) leave() { g.job, g.task = nil, -1 }
-
-func (w *world) taskEnded(j *job, e *hare.Event) (again *job) {
-	if j.tasks[e.Task] == computing {
-		if j.spec.Sync == hare.Relaxed {
-			w.leave(j, e.Task)
-		} else {
-			w.rest(j, e.Task)
-		}
-	}
-	j.tasks[e.Task] = ended
-	if slices.ContainsFunc(j.tasks, func(s taskState) bool { return s != ended }) {
-		return nil
-	}
-	j.round++
-	clear(j.tasks)
-	if j.round == j.spec.Rounds {
-		w.ending = j
-	}
-	if j.spec.Sync == hare.Gang {
-		w.free(j)
-	}
-	if j.spec.Sync == hare.Rigid && j.round < j.spec.Rounds {
-		return j
-	}
-	return nil
-}
-
-// free takes all GPUs from a job.
-func (w *world) free(j *job) {
-	for _, g := range w.gpus {
-		if g.job == j {
-			g.leave()
-		}
-	}
-}
-
-func (w *world) taskFailed(j *job, e *hare.Event, voids map[void]bool) (again *job) {
-	if j.spec.Sync == hare.Relaxed {
-		if j.tasks[e.Task] == computing {
-			w.leave(j, e.Task)
-		}
-		j.tasks[e.Task] = ready
-		return nil
-	}
-	for _, g := range w.gpus {
-		if g.job == j {
-			if g.task >= 0 && g.task != e.Task {
-				voids[j.voidTask(g.task)] = true
+// addNode puts the GPUs of a node in service.
+func (w *world) addNode(n *hare.Node) {
+	w.nodes[n.Name] = hare.Node{Name: n.Name, CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB, Labels: n.Labels}
+	at := 0
+	for _, k := range n.GPUs {
+		for range k.Count {
+			name := fmt.Sprintf("%s/%d", n.Name, at)
+			at++
+			g := w.gpu(name)
+			if g == nil {
+				g = &gpu{name: name, task: -1}
+				w.gpus = append(w.gpus, g)
 			}
-			g.task = -1
+			g.here, g.gpuType = true, k.Type
 		}
 	}
-	clear(j.tasks)
-	return j
-}
-
-// voidAll makes all tasks of a job void that have started and not ended.
-func (w *world) voidAll(j *job, voids map[void]bool) {
-	for i, s := range j.tasks {
-		if s == computing || s == syncing {
-			voids[j.voidTask(int64(i))] = true
-		}
-	}
-	w.free(j)
-}
-
-func (w *world) gpuLeft(g *gpu, voids map[void]bool) {
-	g.here = false
-	j := g.job
-	switch {
-	case j == nil:
-	case j.spec.Sync == hare.Relaxed:
-		task := g.task
-		voids[j.voidTask(task)] = true
-		j.tasks[task] = ready
-		w.leave(j, task)
-	default:
-		w.voidAll(j, voids)
-		clear(j.tasks)
-	}
-}
-
-// check applies the decisions and returns an error for the first one that is not
-// possible or is missing.
-func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job, nowUs int64) error {
-	started := map[*job][]*gpu{}
-	keeps := map[*job][]*gpu{} // the GPUs that rigid jobs, and gangs that start again, must keep
-	for _, g := range w.gpus {
-		if g.job != nil && g.job.spec.Sync != hare.Relaxed {
-			keeps[g.job] = append(keeps[g.job], g)
-		}
-	}
-	for i := range decisions {
-		d := &decisions[i]
-		text := fmt.Sprintf("decision %d, %s of task %d of round %d of job %q on %s", i, d.Type, d.Task, d.Round,
-			d.Job, d.GPU)
-		if d.AtUs != nowUs {
-			return fmt.Errorf("%s: is dated %d µs, not %d", text, d.AtUs, nowUs)
-		}
-		if d.Type == hare.DecisionWithdraw {
-			v := void{d.Job, d.GPU, d.Others, d.Round, d.Task}
-			if !voids[v] {
-				return fmt.Errorf("%s: the task is not void", text)
-			}
-			delete(voids, v)
-			continue
-		}
-		j, g := w.find(d.Job), w.gpu(d.GPU)
-		switch {
-		case d.Type != hare.DecisionStart:
-			return fmt.Errorf("%s: is not a type of decision", text)
-		case j == nil:
-			return fmt.Errorf("%s: no such job is there", text)
-		case g == nil || !g.here:
-			return fmt.Errorf("%s: the GPU is not in service", text)
-		case g.task >= 0 || g.job != nil && g.job != j:
-			return fmt.Errorf("%s: job %q holds the GPU", text, g.job.spec.ID)
-		case d.Round != j.round || d.Task < 0 || d.Task >= j.spec.Tasks || j.tasks[d.Task] != ready:
-			return fmt.Errorf("%s: the task is not one to start, of round %d", text, j.round)
-		case !slices.ContainsFunc(j.spec.On, func(p hare.Profile) bool { return p.Type == g.gpuType }):
-			return fmt.Errorf("%s: the job has no profile for %s", text, g.gpuType)
-		}
-		others, err := w.checkOthers(j, d, g)
-		if err != nil {
-			return fmt.Errorf("%s: %w", text, err)
-		}
-		j.tasks[d.Task], j.on[d.Task], j.held[d.Task] = computing, g.name, d.GPUs()
-		for _, h := range append(others, g) {
-			h.job, h.task = j, d.Task
-			started[j] = append(started[j], h)
-		}
-	}
-	if err := w.checkNodes(); err != nil {
-		return err
-	}
-	if err := w.checkLevels(); err != nil {
-		return err
-	}
-	if err := w.checkQuotas(started, keeps); err != nil {
-		return err
-	}
-	for v := range maps.Keys(voids) {
-		return fmt.Errorf("task %d of round %d of job %q on %s is void, and is not withdrawn", v.task, v.round, v.job,
-			v.gpu)
-	}
-	if again != nil && started[again] == nil {
-		return fmt.Errorf("job %q keeps its GPUs, and its round %d does not start at once", again.spec.ID, again.round)
-	}
-	for _, j := range w.jobs {
-		if gpus := started[j]; gpus != nil && j.spec.Sync != hare.Relaxed {
-			if err := checkGang(j, gpus, keeps[j]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// checkGang checks the starts of a gang or rigid job.
-func checkGang(j *job, gpus, keeps []*gpu) error {
-	if int64(len(gpus)) != j.spec.Tasks*j.spec.TaskGPUs() {
-		return fmt.Errorf("job %q starts tasks on %d GPUs; the %d of its round start together", j.spec.ID, len(gpus),
-			j.spec.Tasks)
-	}
-	for _, g := range gpus {
-		if !j.spec.Mix && g.gpuType != gpus[0].gpuType {
-			return fmt.Errorf("round %d of job %q mixes %s and %s", j.round, j.spec.ID, g.gpuType, gpus[0].gpuType)
-		}
-		if keeps != nil && !slices.Contains(keeps, g) {
-			return fmt.Errorf("job %q must stay on its GPUs, and goes to %s", j.spec.ID, g.name)
-		}
-	}
-	return nil
 }
 
 func (j *job) runs() bool {
@@ -363,6 +137,36 @@ func (j *job) runs() bool {
 
 // over reports whether all rounds of the job have ended.
 func (j *job) over() bool { return j.round >= j.spec.Rounds }
+
+// domain names the domain of a node at a level.
+func (w *world) domain(level, node string) string {
+	switch level {
+	case "":
+		return ""
+	case "node":
+		return node
+	}
+	n, name := w.nodes[node], ""
+	for _, label := range w.cluster.Topology { // racks of one name in two zones are two
+		value, _ := n.Label(label)
+		if name += value + ";"; label == level {
+			break
+		}
+	}
+	return name
+}
+
+// limit is how many tasks of a job all quotas allow that count a type; "" means those that count
+// all types.
+func (w *world) limit(spec *hare.Job, gpuType string) int64 {
+	limit := int64(1 << 40)
+	for i := range w.quotas {
+		if q := &w.quotas[i]; q.Limits(spec, gpuType) && (gpuType != "" || q.Types == nil) {
+			limit = min(limit, q.GPUs/spec.TaskGPUs())
+		}
+	}
+	return limit
+}
 
 // hasRoom reports whether the job could start if it were alone.
 func (w *world) hasRoom(j *job) bool {
@@ -387,4 +191,61 @@ func (w *world) hasRoom(j *job) bool {
 		return all >= j.spec.Tasks
 	}
 	return widest >= j.spec.Tasks
+}
+
+// hasRoomOnNodes is hasRoom where nodes matter.
+func (w *world) hasRoomOnNodes(j *job) bool {
+	spec := &j.spec
+	type place struct{ gpuType, domain string }
+	byType, together := map[place]int64{}, map[string]int64{}
+	gpus := map[string]map[string]int64{} // by node and type
+	for _, g := range w.gpus {
+		if g.here && slices.ContainsFunc(spec.On, func(p hare.Profile) bool { return p.Type == g.gpuType }) {
+			name := nodeOf(g.name)
+			if gpus[name] == nil {
+				gpus[name] = map[string]int64{}
+			}
+			gpus[name][g.gpuType]++
+		}
+	}
+	for name, types := range gpus {
+		n := w.nodes[name]
+		n.Name = name
+		if !spec.AllowsNode(&n) {
+			continue
+		}
+		limit := int64(1 << 40)
+		if n.CPUMilli > 0 && spec.CPUMilliPerTask > 0 {
+			limit = min(limit, n.CPUMilli/spec.CPUMilliPerTask)
+		}
+		if n.MemoryMiB > 0 && spec.MemoryMiBPerTask > 0 {
+			limit = min(limit, n.MemoryMiB/spec.MemoryMiBPerTask)
+		}
+		if spec.DistinctNodes {
+			limit = min(limit, 1)
+		}
+		sum := int64(0)
+		in := w.domain(spec.Within, name)
+		for k, count := range types {
+			byType[place{k, in}] += min(limit, count/spec.TaskGPUs())
+			sum += count / spec.TaskGPUs()
+		}
+		together[in] += min(limit, sum)
+	}
+	widest, all, inTypes := int64(0), int64(0), map[string]int64{}
+	for at, n := range byType {
+		n = min(n, w.limit(spec, at.gpuType))
+		widest = max(widest, n)
+		inTypes[at.domain] += n
+	}
+	for in, n := range together {
+		all = max(all, min(n, inTypes[in], w.limit(spec, "")))
+	}
+	switch {
+	case spec.Sync == hare.Relaxed:
+		return all > 0
+	case spec.Mix:
+		return all >= spec.Tasks
+	}
+	return widest >= spec.Tasks
 }

@@ -187,39 +187,6 @@ func restore(t *testing.T, p online.Durable) online.Planned {
 	return again.(online.Planned)
 }
 
-// With wait_for_plan, jobs start by the plan that has seen all of them, and by hgittins when no
-// plan has come for max_age_s.
-func TestWaitForPlan(t *testing.T) {
-	s := openAside(t, `{"aside": true, "wait_for_plan": true, "max_age_s": 5, "plan_every_s": 0}`, v100)
-	tick := hare.Event{Type: hare.EventTick}
-	started := func(decisions []hare.Decision) (jobs []string) {
-		for _, d := range decisions {
-			if !slices.Contains(jobs, d.Job) {
-				jobs = append(jobs, d.Job)
-			}
-		}
-		return jobs
-	}
-	if got := append(s.arrive(0, "long", 1, 2, hare.Profile{Type: "V100", ComputeUs: 1000e6}),
-		s.arrive(0, "short", 1, 2, onV)...); len(got) > 0 {
-		t.Errorf("before the plan: %+v", got)
-	}
-	s.take(s.answer())
-	if got := started(s.step(0, tick)); !slices.Equal(got, []string{"short"}) {
-		t.Errorf("the plan starts %v, want the short job", got)
-	}
-	s.step(1, hare.Event{Type: hare.EventJobCancelled, Job: "short"})
-	if got := s.step(6, tick); len(got) > 0 {
-		t.Errorf("5 s after the change: %+v", got)
-	}
-	if got := started(s.step(7, tick)); !slices.Equal(got, []string{"long"}) {
-		t.Errorf("6 s after the change: %v, want the long job", got)
-	}
-	if _, err := registry.OpenSession("rolling", &hare.Cluster{}, []byte(`{"wait_for_plan": true}`)); err == nil {
-		t.Error("wait_for_plan is taken without aside")
-	}
-}
-
 // Plans that come late, twice or in the wrong order are refused, and a question that is
 // lost is asked again.
 func TestPlansOutOfOrder(t *testing.T) {
@@ -255,30 +222,6 @@ func TestPlansOutOfOrder(t *testing.T) {
 	if in := inline.(online.Planned); in.Ask() != nil || in.Take([]byte(first)) == nil {
 		t.Error("a policy that plans in Step asks for plans, or takes one")
 	}
-}
-
-// Plans of jobs that are gone, also where another job has the ID, and of GPUs that have
-// left.
-func TestPlansOfWhatIsGone(t *testing.T) {
-	s := openAside(t, aside, v100, t4)
-	started := s.arrive(0, "a", 1, 2, onV)
-	s.arrive(0, "b", 1, 2, onT)
-	s.arrive(0, "c", 1, 2, onV)
-	plan := s.answer()
-	s.step(1, hare.Event{Type: hare.EventJobCancelled, Job: "c"})
-	s.step(1, hare.Event{Type: hare.EventJobCancelled, Job: "b"})
-	s.arrive(1, "b", 1, 1, onV) // on another type, of another width
-	s.step(1, hare.Event{Type: hare.EventGPULeft, GPU: started[0].GPU})
-	s.step(1, hare.Event{Type: hare.EventGPULeft, GPU: "n/2"})
-	s.take(plan)
-	for _, j := range s.Plan().Jobs {
-		if (j.EndUs >= 0) != (j.Job == "a") {
-			t.Errorf("%+v", j)
-		}
-	}
-	restore(t, s)
-	s.take(s.answer())
-	restore(t, s)
 }
 
 // A plan that contradicts itself or the session is refused, with the place of the fault.
@@ -325,101 +268,6 @@ func TestPlansThatLie(t *testing.T) {
 		}
 	}
 	s.take(plan)
-}
-
-// Without a plan hgittins decides, and again once a change that the last plan has not seen
-// is too old, until the next plan.
-func TestOldPlans(t *testing.T) {
-	s := openAside(t, aside, v100)
-	if s.Plan().Fallback != "hgittins" {
-		t.Errorf("without a plan: %+v", s.Plan())
-	}
-	if len(s.arrive(0, "a", 1, 2, onV)) != 2 {
-		t.Error("without a plan nothing starts")
-	}
-	s.take(s.answer())
-	s.step(100, hare.Event{Type: hare.EventTick})
-	if got := s.Plan(); got.Fallback != "" || got.Due || got.MadeUs != 0 {
-		t.Errorf("nothing has changed since the plan, and %+v", got)
-	}
-	s.arrive(101, "b", 1, 2, onV)
-	q := s.Ask()
-	s.step(106, hare.Event{Type: hare.EventTick})
-	if got := s.Plan(); got.Fallback != "" || !got.Due {
-		t.Errorf("5 s after a change: %+v", got)
-	}
-	s.arrive(107, "c", 1, 2, onV)
-	if got := s.Plan(); got.Fallback != "hgittins" {
-		t.Errorf("6 s after a change: %+v", got)
-	}
-	plan, err := q.Answer(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.take(string(plan)) // it has not seen c, which came now
-	restore(t, s)
-	if got := s.Plan(); got.Fallback != "" || !got.Due || got.MadeUs != 101e6 {
-		t.Errorf("after a late plan: %+v", got)
-	}
-}
-
-// A newcomer goes before a planned job with less weight for its GPU time, and after one
-// with more.
-func TestNewcomers(t *testing.T) {
-	for _, weight := range []int64{1, 9} {
-		s := openAside(t, aside, v100)
-		running := s.arrive(0, "runs", 5, 2, onV)
-		s.arrive(0, "waits", 3, 2, onV)
-		s.take(s.answer())
-		s.arrive(1, "new", weight, 2, onV)
-		for _, j := range s.Plan().Jobs {
-			if j.Job == "new" && (strings.Contains(j.WaitsFor, `"waits"`) != (weight == 1) || j.EndUs != -1) {
-				t.Errorf("weight %d: %+v", weight, j)
-			}
-		}
-		s.ended(2, running[0])
-		s.ended(2, running[1])
-		s.step(2, hare.Event{Type: hare.EventJobEnded, Job: "runs"})
-		first := "waits"
-		if weight == 9 {
-			first = "new"
-		}
-		for _, j := range s.Plan().Jobs {
-			if j.Running != (j.Job == first) {
-				t.Errorf("weight %d: %+v", weight, j)
-			}
-		}
-	}
-}
-
-// What a plan says of its jobs.
-func TestPlanStatus(t *testing.T) {
-	s := openAside(t, aside, v100)
-	s.arrive(0, "a", 1, 2, onV)
-	s.arrive(0, "b", 1, 1, onV)
-	s.arrive(0, "wide", 1, 3, onV)
-	s.arrive(0, "other", 1, 1, onT)
-	s.take(s.answer())
-	got := s.Plan()
-	// Eight rounds of 10 s are believed of each; b comes second, and shares no time with a.
-	want := []online.PlannedJob{
-		{Job: "a", Running: true, Rounds: 8, Types: []string{"V100"}, StartUs: 0, EndUs: 80e6, EarliestEndUs: 80e6},
-		{Job: "b", Rounds: 8, Types: []string{"V100"}, StartUs: 80e6, EndUs: 160e6, EarliestEndUs: 80e6,
-			WaitsFor: `It waits for 1 GPU of type V100, of which 0 are free. Before it stands "a".`},
-		{Job: "wide", Rounds: 8, StartUs: -1, EndUs: -1, EarliestEndUs: 80e6,
-			WaitsFor: "It waits for GPUs that join: it needs 3 at once, and no type that it may use has that many in service."},
-		{Job: "other", Rounds: 8, StartUs: -1, EndUs: -1, EarliestEndUs: 160e6,
-			WaitsFor: "It waits for a GPU of a type that it has a profile for: none is in service."},
-	}
-	for i := range want {
-		if i >= len(got.Jobs) || fmt.Sprintf("%+v", got.Jobs[i]) != fmt.Sprintf("%+v", want[i]) {
-			t.Errorf("%+v\nwant %+v", got.Jobs, want)
-			break
-		}
-	}
-	if got.Value.String() != "240" || got.Bound.Cmp(got.Value) > 0 || got.Bound.Float() < 160 {
-		t.Errorf("value %s, bound %s", got.Value, got.Bound)
-	}
 }
 
 var _ online.Planned = (*rolling.Policy)(nil)

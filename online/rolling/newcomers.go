@@ -140,16 +140,17 @@ func (n *newcomer) turn(startUs int64) turn {
 	return turn{job: n.job, row: row, atUs: startUs, new: n}
 }
 
-// startNewcomer starts a round of a newcomer on the cheapest type with room, or keeps
-// GPUs of its cheapest type for it. No type is far slower than the job's best.
-func (r *rolling) startNewcomer(t *turn) {
-	slowest := slowestUnplanned * r.l.RoundUs(t.job)
-	for _, m := range t.new.modes {
-		types := []planner.TypeCount{{Type: m.Type, Count: t.job.Width()}}
-		if m.DurationUs <= slowest && r.fits(t.job, types) {
-			r.start(t.job, types)
-			return
+// densityOf is newcomer.density of a job, or infinite where that has none.
+func (r *rolling) densityOf(j *list.JobState, prices []float64) float64 {
+	cheapest := math.Inf(1)
+	for _, m := range j.Modes() {
+		if m.DurationUs > 0 && r.l.Most(j, m.Type) >= j.Spec().Tasks {
+			cheapest = min(cheapest, float64(m.DurationUs)*prices[m.Type])
 		}
 	}
-	r.reserve(t.job, t.row, r.l.NowUs())
+	if math.IsInf(cheapest, 1) {
+		return cheapest
+	}
+	gpuTime := float64(r.belief.RoundsLeft(j)) * float64(j.Width()) * cheapest
+	return float64(j.Spec().WeightMicro) / gpuTime
 }

@@ -36,15 +36,6 @@ func (r *rolling) startOnNodes(j *list.JobState, types []planner.TypeCount, endU
 	l.StartGPUs(j, gpus)
 }
 
-// needOnNodes are jobs whose tasks need the same of nodes with GPUs of a type.
-type needOnNodes struct {
-	shape   placement.Shape
-	gpuType int
-}
-
-// tasksUntil is a number of tasks that run until a time.
-type tasksUntil struct{ tasks, endUs int64 }
-
 // nodesHaveRoom reports whether nodes have room for the tasks of a job until endUs. During an assignment room only
 // becomes less, so that what had none has none: nodes are looked at once for jobs that need the same.
 func (r *rolling) nodesHaveRoom(j *list.JobState, c planner.TypeCount, endUs int64) bool {
@@ -103,11 +94,7 @@ func (r *rolling) reserveOnNodes(j *list.JobState, row *planner.Row, c planner.T
 				return end
 			}
 		}
-		if h, ok := r.heldOf(o, key.gpuType); ok {
-			if end = max(h.endUs, l.NowUs()); h.startUs <= row.StartUs {
-				end += h.restUs
-			}
-		}
+		end = r.endOf(o, key.gpuType, row.StartUs)
 		if len(o.GPUs()) > 1 {
 			ends[key] = end
 		}
@@ -131,45 +118,6 @@ func (r *rolling) reserveOnNodes(j *list.JobState, row *planner.Row, c planner.T
 	r.onNodes.Keep(l, gpus, v.shadowUs)
 	v.extra, v.chunk = l.Nodes().FreeGPUs(c.Type, func(node int32) bool { _, kept := r.onNodes[node]; return kept })
 	return v
-}
-
-// endOf is when a job is expected to release a GPU that it holds, if a row that starts at startUs
-// waits for it.
-func (r *rolling) endOf(o *list.JobState, gpuType int, startUs int64) int64 {
-	h, ok := r.heldOf(o, gpuType)
-	if !ok {
-		return 0
-	}
-	end := max(h.endUs, r.l.NowUs())
-	if h.startUs <= startUs {
-		end += h.restUs
-	}
-	return end
-}
-
-// reserveQuotas reports whether quotas lack room for a row of a job, and then keeps GPUs of those
-// for the job, as reserve keeps GPUs of a type.
-func (r *rolling) reserveQuotas(j *list.JobState, row *planner.Row, notBeforeUs int64) (held bool) {
-	l := r.l
-	if l.Nodes() == nil || !l.Nodes().HasQuotas() || len(j.Spec().Users) == 0 {
-		return false
-	}
-	for _, c := range row.Types {
-		for _, q := range l.Nodes().Lacking(j.Shape(), c.Type, c.Count/j.Spec().TaskGPUs()) {
-			held = true
-			if _, kept := r.onQuotas[q]; kept {
-				continue
-			}
-			if r.onQuotas == nil {
-				r.onQuotas = map[int32]list.QuotaReservation{}
-			}
-			v := l.ReserveQuota(q, j.Width(), notBeforeUs,
-				func(o *list.JobState, g int) int64 { return r.endOf(o, l.Slots()[g].Type, row.StartUs) })
-			v.ForJob = j
-			r.onQuotas[q] = v
-		}
-	}
-	return held
 }
 
 // quotasAllow reports whether a job may start on GPUs of some types until endUs, beside what is kept
@@ -205,6 +153,31 @@ func (r *rolling) takeExtra(j *list.JobState, types []planner.TypeCount, endUs i
 			}
 		}
 	}
+}
+
+// reserveQuotas reports whether quotas lack room for a row of a job, and then keeps GPUs of those
+// for the job, as reserve keeps GPUs of a type.
+func (r *rolling) reserveQuotas(j *list.JobState, row *planner.Row, notBeforeUs int64) (held bool) {
+	l := r.l
+	if l.Nodes() == nil || !l.Nodes().HasQuotas() || len(j.Spec().Users) == 0 {
+		return false
+	}
+	for _, c := range row.Types {
+		for _, q := range l.Nodes().Lacking(j.Shape(), c.Type, c.Count/j.Spec().TaskGPUs()) {
+			held = true
+			if _, kept := r.onQuotas[q]; kept {
+				continue
+			}
+			if r.onQuotas == nil {
+				r.onQuotas = map[int32]list.QuotaReservation{}
+			}
+			v := l.ReserveQuota(q, j.Width(), notBeforeUs,
+				func(o *list.JobState, g int) int64 { return r.endOf(o, l.Slots()[g].Type, row.StartUs) })
+			v.ForJob = j
+			r.onQuotas[q] = v
+		}
+	}
+	return held
 }
 
 // onWholeTasks reports whether a row takes whole tasks of a job on each type.

@@ -5,13 +5,20 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 )
+
+// arrival is that of a job of one task of 3 s.
+func arrival(id string) hare.Event {
+	_, e := transcript.Event([]string{"0", "job_arrived", id, "gang", "x1", "A:3"})
+	return e
+}
 
 // Jobs that arrive every 10 ms of a session get ten plans at once and then one for each
 // second, also where the policy is restored from a snapshot after each event. Without a
 // pace each arrival gets a plan.
 func TestPaceOfPlans(t *testing.T) {
-	cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}
+	cluster := transcript.Cluster("a=2A")
 	plans := func(parameters string, restores bool) (n int) {
 		session := Config{}
 		p, err := session.Open(cluster, []byte(parameters))
@@ -19,12 +26,9 @@ func TestPaceOfPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range int64(500) {
-			id := fmt.Sprint("j", i%20)
-			kind := hare.EventJobArrived
-			e := hare.Event{Type: kind, Job: id, Arrived: &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, Sync: hare.Gang,
-				On: []hare.Profile{{Type: "A", ComputeUs: 3e6}}}}
+			e := arrival(fmt.Sprint("j", i%20))
 			if i/20%2 == 1 {
-				e = hare.Event{Type: hare.EventJobCancelled, Job: id}
+				e = hare.Event{Type: hare.EventJobCancelled, Job: e.Job}
 			}
 			if _, err := p.Step(i*1e4, []hare.Event{e}); err != nil {
 				t.Fatal(err)
@@ -65,7 +69,7 @@ func TestPaceOfPlans(t *testing.T) {
 // A job that arrives when the pace lets no plan be made starts by the last one, with wait_for_plan too:
 // nobody would ask for a plan before the next event.
 func TestPacedPlanIsNotWaitedFor(t *testing.T) {
-	cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2 * planBurst}}}}}
+	cluster := transcript.Cluster(fmt.Sprintf("a=%dA", 2*planBurst))
 	session := Config{}
 	p, err := session.Open(cluster, []byte(`{"aside": true, "wait_for_plan": true, "plan_every_s": 100}`))
 	if err != nil {
@@ -73,9 +77,7 @@ func TestPacedPlanIsNotWaitedFor(t *testing.T) {
 	}
 	made := 0
 	for i := range int64(planBurst + 3) {
-		id := fmt.Sprint("j", i)
-		started, err := p.Step(i, []hare.Event{{Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id,
-			WeightMicro: 1e6, Tasks: 1, Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 3e6}}}}})
+		started, err := p.Step(i, []hare.Event{arrival(fmt.Sprint("j", i))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -207,15 +207,6 @@ func (fp *followedPlan) pricesFrom(nowUs int64) *hare.Relaxation {
 	return out
 }
 
-// cell is the cell of the prices at a time, or the end of the grid.
-func (fp *followedPlan) cell(nowUs int64) int {
-	by, from := nowUs-fp.madeUs, 0
-	for from+1 < len(fp.prices.GridUs) && fp.prices.GridUs[from+1] <= by {
-		from++
-	}
-	return from
-}
-
 // make answers the question.
 func (pq *planQuestion) make(ctx context.Context) (*madePlan, error) {
 	plan, err := planner.Make(ctx, &pq.ask)

@@ -1,9 +1,11 @@
 package rolling_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
@@ -12,10 +14,11 @@ import (
 
 // Parameters that make no sense are refused by their place.
 func TestParametersOfPlansAndIndices(t *testing.T) {
-	cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}
+	cluster := transcript.Cluster("n=1V100")
 	for _, c := range []struct{ policy, parameters, pointer string }{
 		{"rolling", `{"migration_s": 30, "moves": 0}`, ""},
 		{"rolling", `{"migration_s": -1}`, "/migration_s"},
+		{"rolling", `{"wait_for_plan": true}`, "/wait_for_plan"},
 		{"rolling", `{"switch_s": 0}`, ""},
 		{"rolling", `{"switch_s": 12.5}`, ""},
 		{"rolling", `{"switch_s": -1}`, "/switch_s"},
@@ -65,17 +68,11 @@ func TestParametersOfPlansAndIndices(t *testing.T) {
 // A short job that comes when a long one runs round by round goes first once jobs that
 // ended have shown that new jobs are short, under both policies.
 func TestLearnedSizesDecide(t *testing.T) {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{
-		Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}}
-	add := func(id string, atS, rounds int64) {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, ReleaseUs: atS * 1e6, Rounds: rounds, Tasks: 1,
-			Sync: hare.Gang, On: []hare.Profile{{Type: "V100", ComputeUs: 1e6}}})
+	lines := "nodes n=1V100"
+	for i := range 8 {
+		lines += fmt.Sprintf("\njobs short%d gang 2x1 V100:1 at=%d", i, 3*i)
 	}
-	for i := range int64(8) {
-		add("short"+string(rune('0'+i)), 3*i, 2)
-	}
-	add("long", 30, 100)
-	add("late", 60, 2)
+	inst := transcript.Instance(lines + "\njobs long gang 100x1 V100:1 at=30, late gang 2x1 V100:1 at=60")
 	for name, p := range map[string]online.Policy{
 		"rolling":  rolling.New(&inst.Cluster, rolling.Config{}),
 		"hgittins": rolling.NewHGittins(&inst.Cluster, rolling.HGittinsConfig{}),
@@ -93,8 +90,7 @@ func TestLearnedSizesDecide(t *testing.T) {
 // Times that cannot be added up leave no plan, and jobs run all the same.
 func TestLongestTimes(t *testing.T) {
 	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
-		cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}}
-		p := rolling.New(cluster, rolling.Config{})
+		p := rolling.New(transcript.Cluster("n=2V100"), rolling.Config{})
 		started := 0
 		step := func(atUs int64, e hare.Event) {
 			decisions, err := p.Step(atUs, []hare.Event{e})

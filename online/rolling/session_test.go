@@ -41,10 +41,6 @@ func (se session) arrive(atS int64, id string, weight, tasks int64, on ...hare.P
 		Arrived: &hare.Job{ID: id, WeightMicro: weight * 1e6, Tasks: tasks, Sync: hare.Gang, On: on}})
 }
 
-func (se session) ended(atS int64, d hare.Decision) []hare.Decision {
-	return se.step(atS, hare.Event{Type: hare.EventTaskEnded, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU})
-}
-
 func (se session) answer() string {
 	se.t.Helper()
 	q := se.Ask()

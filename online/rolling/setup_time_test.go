@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/testing/transcript"
 	"github.com/hare-sched/hare/online/list"
 	"github.com/hare-sched/hare/online/planner"
 	"github.com/hare-sched/hare/sim"
@@ -14,14 +15,11 @@ import (
 // gangsOn are jobs of one task that arrive one after another on some GPUs.
 func gangsOn(gpus, jobs int, seed uint64) *hare.Instance {
 	rng := rand.New(rand.NewPCG(seed, 15))
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{
-		Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: gpus}}}}}}
+	lines := fmt.Sprintf("nodes n=%dV100", gpus)
 	for i := range jobs {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 1e6, ReleaseUs: int64(i) * 3e6,
-			Rounds: 1 + rng.Int64N(12), Tasks: 1 + rng.Int64N(2), Sync: hare.Gang,
-			On: []hare.Profile{{Type: "V100", ComputeUs: 2e6, SyncUs: 1e5}}})
+		lines += fmt.Sprintf("\njobs j%d gang %dx%d V100:2+0.1 at=%d", i, 1+rng.Int64N(12), 1+rng.Int64N(2), 3*i)
 	}
-	return inst
+	return transcript.Instance(lines)
 }
 
 // What a switch takes is learned exactly where it is always the same, and is nothing where
@@ -69,9 +67,8 @@ func twoJobs(t *testing.T) *Policy {
 	inst := gangsOn(1, 0, 0)
 	p := New(&inst.Cluster, Config{SwitchUs: 1e6, Aside: true, MaxAgeUs: hare.MaxExact})
 	for _, id := range []string{"a", "b"} {
-		job := &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, Sync: hare.Gang,
-			On: []hare.Profile{{Type: "V100", ComputeUs: 2e6}}}
-		if _, err := p.Step(0, []hare.Event{{Type: hare.EventJobArrived, Job: id, Arrived: job}}); err != nil {
+		_, e := transcript.Event([]string{"0", "job_arrived", id, "gang", "x1", "V100:2"})
+		if _, err := p.Step(0, []hare.Event{e}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -120,21 +120,6 @@ func (s *rollingSnapshot) restorePrices(l *list.Scheduler, to *followedPlan) boo
 	return len(s.PricedTypes) == 0 || len(s.PricedTypes) == len(s.Prices)
 }
 
-// valid reports whether the times may be of the changes after a number up to the last
-// one.
-func (ct changeTimes) valid(number, last, nowUs int64) bool {
-	if len(ct) > maxChangeTimes || (len(ct) == 0) != (number == last) || len(ct) > 0 && ct[0].Number != number+1 {
-		return false
-	}
-	for i, c := range ct {
-		if c.Number > last || c.AtUs < 0 || c.AtUs > nowUs || i > 0 && (c.Number <= ct[i-1].Number ||
-			c.AtUs <= ct[i-1].AtUs) {
-			return false
-		}
-	}
-	return true
-}
-
 // validRows reports whether rows may be those of a job.
 func validRows(j *list.JobState, rows []planner.Row) bool {
 	for _, row := range rows {

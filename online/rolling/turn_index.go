@@ -10,159 +10,6 @@ import (
 	"github.com/hare-sched/hare/online/list"
 )
 
-// turnIndex keeps the jobs of rolling in the order of their turns from event to event. An
-// assignment looks at the jobs that may start or reserve GPUs, instead of at all jobs: it
-// looks at some others too, which then do nothing. During an assignment the index is as it
-// was at the beginning.
-type turnIndex struct {
-	stale   bool             // whether everything may be wrong
-	touched []*list.JobState // jobs whose entries may be wrong
-	// What the index was made with.
-	capacity, version int64
-	setupUs           int64
-	cell              int // of the prices; −1 where there were no newcomers
-	prices            []float64
-
-	groups []*turnGroup // of the jobs in the plan, of newcomers, and of all jobs without rows
-	of     map[groupOfTurns]*turnGroup
-	// releases are the GPUs that jobs hold, by type.
-	releases  []*gpuReleases
-	newcomers int // the entries of newcomers
-	sorted    []turnEntry
-	held      [][]heldGPUs
-}
-
-// turnKind says which jobs a turnGroup has, and in which order.
-type turnKind uint8
-
-const (
-	plannedTurns turnKind = iota // jobs with rows, by their turns
-	taskTurns                    // the same, of which tasks start one by one
-	newTurns                     // newcomers, by weighted shortest time
-	fillTurns                    // jobs without rows, by arrival
-	fillMixed                    // the same, for rounds that mix types
-	fillTasks                    // the same, of which tasks start one by one
-)
-
-// groupOfTurns are jobs that need the same: about as many GPUs at once, of the types of
-// their rows. Types are a set with a bit for each.
-type groupOfTurns struct {
-	kind  turnKind
-	types uint64
-	width int // the binary digits of the number of GPUs
-}
-
-type turnGroup struct {
-	groupOfTurns
-	list orderedChunks[turnEntry, turnSum]
-	// Those below are of one assignment.
-	at   chunkPlace
-	head *turnEntry // the next job at which to look; nil where there is none
-}
-
-// turnEntry is a job in a turnGroup.
-type turnEntry struct {
-	key     int64 // the order; ties go by arrival
-	startUs int64 // of the row
-	job     *list.JobState
-	turnNeeds
-}
-
-// turnNeeds is what a start of a job needs. Of several jobs it is what a start of one of them
-// needs at least.
-type turnNeeds struct {
-	tasks   int64 // GPUs that a start takes
-	perTask int64 // of these, GPUs that must be on one node
-	waits   bool
-	strays  bool  // whether the job runs elsewhere than its row says
-	rowUs   int64 // for how long a start on the row's GPUs would hold them
-	density float64
-	// onUs is for how long a start would hold GPUs of each type: math.MaxInt64 where the job
-	// may not run. cheapest is the set with a newcomer's cheapest type.
-	onUs     []int64
-	cheapest uint64
-}
-
-func (te *turnEntry) before(o *turnEntry) bool {
-	return te.key < o.key || te.key == o.key && te.job.Number() < o.job.Number()
-}
-
-// turnSum is the summary of a chunk or a block of entries: the least needs of its jobs that wait, and
-// whether one of all its jobs strays.
-type turnSum struct {
-	turnNeeds
-	slackUs []int64 // the greatest difference of startUs and onUs, for jobs with rows
-}
-
-// reset is the summary of no entry, for so many types.
-func (ts *turnSum) reset(types int) {
-	*ts = turnSum{slackUs: ts.slackUs, turnNeeds: turnNeeds{tasks: math.MaxInt64, perTask: math.MaxInt64,
-		rowUs: math.MaxInt64, density: math.Inf(1), onUs: ts.onUs}}
-	if len(ts.onUs) != types {
-		ts.onUs, ts.slackUs = make([]int64, types), make([]int64, types)
-	}
-	for t := range ts.onUs {
-		ts.onUs[t], ts.slackUs[t] = math.MaxInt64, math.MinInt64
-	}
-}
-
-func (ti *turnIndex) join(chunks []*chunk[turnEntry, turnSum], sum *turnSum) {
-	sum.reset(len(ti.releases))
-	for _, c := range chunks {
-		of := &c.sum
-		sum.waits, sum.strays, sum.cheapest = sum.waits || of.waits, sum.strays || of.strays, sum.cheapest|of.cheapest
-		sum.tasks, sum.rowUs, sum.density = min(sum.tasks, of.tasks), min(sum.rowUs, of.rowUs), min(sum.density, of.density)
-		sum.perTask = min(sum.perTask, of.perTask)
-		for t := range sum.onUs {
-			sum.onUs[t], sum.slackUs[t] = min(sum.onUs[t], of.onUs[t]), max(sum.slackUs[t], of.slackUs[t])
-		}
-	}
-}
-
-func (ti *turnIndex) summarize(entries []turnEntry, sum *turnSum) {
-	sum.reset(len(ti.releases))
-	for i := range entries {
-		entries[i].addTo(sum)
-	}
-}
-
-// addTo adds an entry to a summary.
-func (te *turnEntry) addTo(sum *turnSum) {
-	sum.strays = sum.strays || te.strays
-	if !te.waits {
-		return
-	}
-	sum.waits = true
-	sum.tasks, sum.rowUs, sum.density = min(sum.tasks, te.tasks), min(sum.rowUs, te.rowUs), min(sum.density, te.density)
-	sum.perTask = min(sum.perTask, te.perTask)
-	sum.cheapest |= te.cheapest
-	for t, us := range te.onUs {
-		if us < math.MaxInt64 {
-			sum.onUs[t], sum.slackUs[t] = min(sum.onUs[t], us), max(sum.slackUs[t], te.startUs-us)
-		}
-	}
-}
-
-// tightIn reports whether a summary may become another without the entry.
-func (te *turnEntry) tightIn(*turnSum) bool { return te.waits || te.strays }
-
-// jobTurns is what the index has of a job.
-type jobTurns struct {
-	touched bool
-	group   *turnGroup // of the planned jobs or those without rows
-	entry   turnEntry
-	stands  *turnGroup // of the newcomers
-	stand   turnEntry
-	// onUs and standOnUs are those of the entries.
-	onUs, standOnUs []int64
-	held            []typedHeld
-}
-
-type typedHeld struct {
-	gpuType int
-	heldGPUs
-}
-
 // touch notes that a job's entries may be wrong.
 func (ti *turnIndex) touch(l *list.Scheduler, j *list.JobState) {
 	if ti.stale || planOf(j).turns.touched {
@@ -347,14 +194,6 @@ func (ti *turnIndex) hold(r *rolling, j *list.JobState) {
 	}
 }
 
-// holdsUs is for how long a start of a job on GPUs with rounds of roundUs holds them.
-func (r *rolling) holdsUs(j *list.JobState, roundUs int64) int64 {
-	if j.Spec().Sync == hare.Rigid {
-		return list.SpanUs(r.belief.RoundsLeft(j), roundUs)
-	}
-	return roundUs
-}
-
 // onUs fills what a start of a job would hold GPUs of each type for, with those modes in
 // which a round takes at most slowestUs.
 func (ti *turnIndex) onUs(r *rolling, j *list.JobState, modes []list.Mode, on *[]int64, slowestUs int64) []int64 {
@@ -431,14 +270,6 @@ func (ti *turnIndex) fillEntry(r *rolling, j *list.JobState, e turnEntry) (group
 	return groupOfTurns{kind: fillTurns, width: bits.Len64(uint64(e.tasks))}, e, true
 }
 
-// slowestWithoutRow is the longest round that a job without rows may start.
-func slowestWithoutRow(l *list.Scheduler, j *list.JobState) int64 {
-	if slowest := slowestUnplanned * j.FastestUs(); slowest >= l.RoundUs(j) {
-		return slowest
-	}
-	return l.RoundUs(j) // no faster type is wide enough
-}
-
 // newcomer is the entry of a job that waits and that came after the plan's question.
 func (ti *turnIndex) newcomer(r *rolling, j *list.JobState) (groupOfTurns, turnEntry, bool) {
 	if !r.cfg.Aside || !r.isNew(j) || j.Ready() == 0 || len(j.GPUs()) > 0 || taskByTask(j) {
@@ -461,17 +292,17 @@ func (ti *turnIndex) newcomer(r *rolling, j *list.JobState) (groupOfTurns, turnE
 	return key, e, true
 }
 
-// densityOf is newcomer.density of a job, or infinite where that has none.
-func (r *rolling) densityOf(j *list.JobState, prices []float64) float64 {
-	cheapest := math.Inf(1)
-	for _, m := range j.Modes() {
-		if m.DurationUs > 0 && r.l.Most(j, m.Type) >= j.Spec().Tasks {
-			cheapest = min(cheapest, float64(m.DurationUs)*prices[m.Type])
+// settle finds the rounds that have become overdue.
+func (gr *gpuReleases) settle(nowUs int64, gpuType int) {
+	for !gr.rounds.empty() {
+		h := *gr.rounds.first()
+		if h.endUs >= nowUs {
+			return
 		}
+		gr.remove(&h)
+		h.overdue = true
+		gr.insert(&h)
+		held := planOf(h.job).turns.held
+		held[slices.IndexFunc(held, func(t typedHeld) bool { return t.gpuType == gpuType })].overdue = true
 	}
-	if math.IsInf(cheapest, 1) {
-		return cheapest
-	}
-	gpuTime := float64(r.belief.RoundsLeft(j)) * float64(j.Width()) * cheapest
-	return float64(j.Spec().WeightMicro) / gpuTime
 }

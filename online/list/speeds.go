@@ -6,39 +6,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// LearnedSpeeds learns how long a round of each job takes on each GPU type. Where a job's
-// profile gives a time, the median of the last measuredRounds rounds replaces that time once
-// trustMeasured rounds were measured. Where the profile is empty the first round counts, and
-// before it the time on the job's fastest known type is scaled by how fast types are for
-// other jobs. A job of which nothing is known takes as long as others in the median.
-type LearnedSpeeds struct {
-	// types are the relative speeds of types, in millionths of the speed on a job's fastest
-	// type, over the jobs with at least two known types.
-	types []typeSpeed
-	jobs  int64 // those that are in types
-	// rounds are the times of rounds of the last jobs, each on its fastest known type.
-	rounds sortedWindow
-}
-
-// typeSpeed is the sum of the relative speeds of a type, and how many there are.
-type typeSpeed struct {
-	Sum   int64 `json:"sum"`
-	Count int64 `json:"count"`
-}
-
-const (
-	measuredRounds = 5
-	trustMeasured  = 3
-	// speedUnit is the relative speed of the fastest type of a job.
-	speedUnit = 1_000_000
-)
-
-// measuredTimes are the last rounds of a job on a type.
-type measuredTimes struct {
-	Type int     `json:"type"`
-	Us   []int64 `json:"us"`
-}
-
 // givenUs is the time of a round by the job's profile, 0 where the profile gives none.
 func (l *Scheduler) givenUs(j *JobState, gpuType int) int64 {
 	for i := range j.spec.On {
@@ -98,14 +65,6 @@ func (ls *LearnedSpeeds) count(l *Scheduler, j *JobState, times int64) {
 		}
 	}
 	ls.jobs += times
-}
-
-// of is the relative speed of a type, at least 1.
-func (ls *LearnedSpeeds) of(gpuType int) int64 {
-	if gpuType >= len(ls.types) || ls.types[gpuType].Count == 0 {
-		return speedUnit
-	}
-	return max(1, ls.types[gpuType].Sum/ls.types[gpuType].Count)
 }
 
 // believedUs is the time of a round that is expected where it is not known.
@@ -219,6 +178,46 @@ func (l *Scheduler) observeSpeed(j *JobState, e *hare.Event) {
 	if newUs := l.knownUs(j, t); newUs != 0 && newUs != oldUs || len(m.Us) == 1 && l.givenUs(j, t) == 0 {
 		l.setSpeeds(j)
 		ls.countedFrom(l, jobs)
+	}
+}
+
+// Where the times of a job go by the spread of its rounds (docs/reference/model.md), a Scheduler expects a
+// round to be as near together as GPUs in service allow if all of them are free, and a round that runs
+// to take the time of its spread.
+
+// arriveWithLevels sets the times of a job that arrives, which has a shape.
+func (l *Scheduler) arriveWithLevels(j *JobState) {
+	if l.expectSpread(j) {
+		l.levelJobs++
+		j.modes = l.modesOf(j)
+	}
+}
+
+// expectSpreads finds the expected times of all jobs again after a change of what is in service. It takes
+// O(jobs · nodes · levels) then at worst, where times go by the spread.
+func (l *Scheduler) expectSpreads() {
+	if l.spreadAt == l.capacity {
+		return
+	}
+	if l.spreadAt = l.capacity; l.levelJobs == 0 {
+		return
+	}
+	for _, j := range l.jobs {
+		if j.spread.syncUs == nil {
+			continue
+		}
+		if ls := l.rule.Speeds; ls != nil {
+			ls.count(l, j, -1)
+			if l.expectSpread(j) {
+				j.modes = l.modesOf(j)
+			}
+			ls.count(l, j, 1)
+			l.setSpeeds(j)
+		} else if l.expectSpread(j) {
+			j.modes = l.modesOf(j)
+			j.timesVersion++
+			l.touch(j)
+		}
 	}
 }
 
