@@ -83,7 +83,7 @@ func (a *Agent) startRelaxed(o *clusterdoc.Order) {
 		a.processes[o.TaskID] = p
 		go a.follow(p)
 		go a.exchange(p)
-		q.Type, q.Output = pool.Home, p.dir
+		q.Type, q.Output = pool.Serve, p.dir
 		a.cfg.Logger.Info("the node is the home of a job", "job", o.Job, "attempt", o.Attempt, "name", o.Home.Name)
 	}
 	a.pool.start(q)

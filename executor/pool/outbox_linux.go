@@ -16,6 +16,25 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
+// shortPath is a path of a file in a directory that is short enough for a socket, while the directory is open.
+func shortPath(dir *os.File, name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
+}
+
+// listen makes the socket of the process.
+func listen(dir string) (*net.UnixListener, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	l, err := worker.Listen(shortPath(d, socketFile))
+	if err == nil {
+		l.SetUnlinkOnClose(false) // its path is that of another file by then
+	}
+	return l, err
+}
+
 // outbox sends messages over a connection in order, without making the sender wait: what the connection does not take
 // at once is sent by a goroutine.
 type outbox struct {

@@ -59,7 +59,7 @@ type RequestType string
 
 // The requests of an agent. Only Hold and Ping are answered; what becomes of homes and tasks is reported.
 const (
-	Home    RequestType = "home"    // hold the parameters of a job
+	Serve   RequestType = "home"    // be the parameter server of a job
 	Compute RequestType = "compute" // compute a task
 	Stop    RequestType = "stop"    // end a home when it has saved, or a task, within the grace
 	Kill    RequestType = "kill"    // end a home or task at once
@@ -148,9 +148,9 @@ func readMessage(r io.Reader, v any) error {
 func (q *Request) check(devices int) error {
 	o := q.Order
 	switch q.Type {
-	case Home:
+	case Serve:
 		if o == nil || o.Home == nil || q.Checkpoint == "" || q.Output == "" || o.Home.Tasks < 1 {
-			return &MessageError{"a home lacks its order, checkpoint or output"}
+			return &MessageError{"a parameter server lacks its order, checkpoint or output"}
 		}
 	case Compute:
 		if o == nil || o.Compute == nil || o.Compute.Tasks < 1 {

@@ -121,9 +121,6 @@ func ReadFetched(dir string) (f Fetched, err error) {
 	return f, err
 }
 
-// WriteProgress says how far a job is whose home is not this program, but package pool's.
-func WriteProgress(dir string, p *Progress) error { return writeFile(dir, progressFile, p) }
-
 // ReadProgress reads how far the program of a directory is; an error that is fs.ErrNotExist says that it has not
 // said anything.
 func ReadProgress(dir string) (p Progress, err error) {
