@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -75,12 +76,11 @@ func (s *state) holds() (all []clusterdoc.TaskReport) {
 }
 
 // ids are the tasks in a fixed order.
-func (s *state) ids() []clusterdoc.TaskID {
-	var ids []clusterdoc.TaskID
-	for id := range s.tasks {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b clusterdoc.TaskID) int {
+func (s *state) ids() []clusterdoc.TaskID { return sortedIDs(s.tasks) }
+
+// sortedIDs are the keys of a map in a fixed order.
+func sortedIDs[T any](of map[clusterdoc.TaskID]T) []clusterdoc.TaskID {
+	return slices.SortedFunc(maps.Keys(of), func(a, b clusterdoc.TaskID) int {
 		if c := strings.Compare(a.Job, b.Job); c != 0 {
 			return c
 		}
@@ -89,7 +89,6 @@ func (s *state) ids() []clusterdoc.TaskID {
 		}
 		return a.Task - b.Task
 	})
-	return ids
 }
 
 // registered begins an epoch. told are the tasks that the registration held.

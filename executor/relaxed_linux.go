@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/hare-sched/hare/executor/pool"
@@ -159,4 +160,86 @@ func (a *Agent) playEnded(end clusterdoc.TaskReport) {
 		end = clusterdoc.TaskReport{TaskID: end.TaskID, State: clusterdoc.TaskLost, Error: runner.LeaseOver}
 	}
 	a.do(a.state.ended(end))
+}
+
+// held are the devices that the pool must leave alone: those of other programs, and those that are not well.
+func (a *Agent) held() []int {
+	all := []int{}
+	for _, devices := range a.uses {
+		all = append(all, devices...)
+	}
+	for i := range a.faults {
+		all = append(all, i)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// told takes what the pool says of a parameter server or task. The end of a parameter server follows the rest of its
+// outputs.
+func (a *Agent) told(r clusterdoc.TaskReport) (news bool) {
+	if r.State != clusterdoc.TaskEnded && r.State != clusterdoc.TaskLost {
+		a.state.progressed(r)
+		return true
+	}
+	p := a.processes[r.TaskID]
+	if p == nil || !p.home {
+		a.do(a.state.ended(r))
+		return true
+	}
+	if p.end == nil {
+		p.end = &r
+		close(p.over)
+	}
+	return false
+}
+
+// adopted takes over a parameter server or task of the agent's earlier life.
+func (a *Agent) adopted(r *clusterdoc.TaskReport) {
+	a.state.adopt(r.TaskID, clusterdoc.OrderCompute)
+	if r.Task == 0 {
+		a.state.tasks[r.TaskID].order = clusterdoc.OrderHome
+		a.state.tasks[r.TaskID].last = r
+		if p, err := a.openHome(r.TaskID); err == nil {
+			a.processes[r.TaskID] = p
+			go a.follow(p)
+			go a.exchange(p)
+		}
+	}
+	a.cfg.Logger.Info("a round job of the agent's earlier life goes on", "job", r.Job, "attempt", r.Attempt, "task",
+		r.Task)
+}
+
+// sweep removes the outputs of homes that the pool does not have, when the server has them.
+func (a *Agent) sweep() error {
+	dirs, err := filepath.Glob(filepath.Join(a.tasksDir(), "*", homeFile))
+	if err != nil {
+		return err
+	}
+	for _, file := range dirs {
+		dir := filepath.Dir(file)
+		mine := false
+		for _, p := range a.processes {
+			mine = mine || p.home && p.dir == dir
+		}
+		if mine {
+			continue
+		}
+		p := &process{dir: dir, home: true, over: make(chan struct{}), done: make(chan struct{})}
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &p.id)
+		}
+		if err != nil || filepath.Base(dir) != dirName(p.id) { // the agent was killed before it was written
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+			continue
+		}
+		p.end = &clusterdoc.TaskReport{TaskID: p.id, State: clusterdoc.TaskLost}
+		close(p.over)
+		go a.follow(p)
+		go a.remove(p)
+	}
+	return nil
 }

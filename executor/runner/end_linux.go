@@ -135,7 +135,7 @@ func (g *Guard) Look() (left int, next time.Duration) {
 // The name of the file of an agent's directory that says which process watches over its tasks.
 const guardFile = "guard.json"
 
-// guardVariable gives a spare runner the directory that it watches over.
+// guardVariable gives a warm runner the directory that it watches over.
 const guardVariable = "HARE_RUNNER_GUARDS"
 
 // replaced reports whether another process watches over the tasks of a directory.
