@@ -22,15 +22,15 @@ import (
 // Agent is the agent of a node. One goroutine has its state; all others tell it what happens.
 type Agent struct {
 	*runners
-	incarnation string
-	state       *state
-	processes   map[clusterdoc.TaskID]*process
-	pool        *poolOf
-	plays       map[clusterdoc.TaskID]*time.Timer // parameter servers and tasks of rounds that are played
-	played      chan clusterdoc.TaskReport        // their ends
-	uses        map[clusterdoc.TaskID][]int       // the devices of the tasks that have processes of their own
-	checkpoints *checkpoints
-	faults      map[int]string
+	incarnation   string
+	state         *state
+	processes     map[clusterdoc.TaskID]*process
+	pool          *poolOf
+	simulated     map[clusterdoc.TaskID]*time.Timer // parameter servers and tasks of rounds that are simulated
+	simulatedEnds chan clusterdoc.TaskReport        // their ends
+	uses          map[clusterdoc.TaskID][]int       // the devices of the tasks that have processes of their own
+	checkpoints   *checkpoints
+	faults        map[int]string
 }
 
 // The waits of an agent.
@@ -59,8 +59,8 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.CopyEvery = 5 * time.Second
 	}
 	a := &Agent{runners: newRunners(newSession(ctx, cfg)), state: newState(),
-		processes: map[clusterdoc.TaskID]*process{}, plays: map[clusterdoc.TaskID]*time.Timer{},
-		played: make(chan clusterdoc.TaskReport), uses: map[clusterdoc.TaskID][]int{}, faults: map[int]string{}}
+		processes: map[clusterdoc.TaskID]*process{}, simulated: map[clusterdoc.TaskID]*time.Timer{},
+		simulatedEnds: make(chan clusterdoc.TaskReport), uses: map[clusterdoc.TaskID][]int{}, faults: map[int]string{}}
 	a.pool, a.checkpoints = newPoolOf(a.runners, a), newCheckpoints(a.session, a.jobs)
 	unlock, err := a.open()
 	if err != nil {
@@ -97,7 +97,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 }
 
-// end returns nil where the agent was told to end.
+// end returns nil where the agent was asked to end.
 func (a *Agent) end(err error) error {
 	if a.context.Err() == nil {
 		return err
@@ -189,8 +189,8 @@ func (a *Agent) pause(d time.Duration) error {
 			a.over(end)
 		case e := <-a.pool.events:
 			a.pool.take(e)
-		case end := <-a.played:
-			a.playEnded(end)
+		case end := <-a.simulatedEnds:
+			a.simulatedEnded(end)
 		case <-timer.C:
 			return nil
 		case <-a.context.Done():
@@ -297,8 +297,8 @@ func (a *Agent) take() error {
 			news, idle = true, 0
 		case e := <-a.pool.events:
 			news = a.pool.take(e)
-		case end := <-a.played:
-			a.playEnded(end)
+		case end := <-a.simulatedEnds:
+			a.simulatedEnded(end)
 			news = true
 		case <-look.C:
 			news = a.lookAtDevices()
@@ -324,7 +324,7 @@ func (a *Agent) take() error {
 	}
 }
 
-// over notes that no process of a task is left, nor anything of a home.
+// over notes that no process of a task is left, nor anything of a parameter server.
 func (a *Agent) over(end clusterdoc.TaskReport) {
 	a.do(a.state.ended(end))
 	a.free(end.TaskID)

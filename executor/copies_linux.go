@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// restCopies is how many times as long as it works an agent rests from bringing copies of checkpoints.
-	restCopies = 9
+	// copyPause is how many times as long as it has worked an agent pauses before it goes on with copies of checkpoints.
+	copyPause = 9
 	// retryCopy is the wait after a copy that the server did not take, or did not have.
 	retryCopy = time.Second
 	// fullCopy is the wait after the server's disk did not take a copy, and refusedCopy after the server has said that it
@@ -105,7 +105,7 @@ func (s *session) exchange(p *process) {
 	}
 }
 
-// seldom calls f, and afterwards keeps all copying of this agent waiting for restCopies times as long as the call
+// seldom calls f, and afterwards keeps all copying of this agent waiting for copyPause times as long as the call
 // took.
 func (s *session) seldom(ctx context.Context, f func() error) error {
 	select {
@@ -115,7 +115,7 @@ func (s *session) seldom(ctx context.Context, f func() error) error {
 	}
 	begun := time.Now()
 	err := f()
-	time.AfterFunc(restCopies*time.Since(begun), func() { s.copying <- struct{}{} })
+	time.AfterFunc(copyPause*time.Since(begun), func() { s.copying <- struct{}{} })
 	return err
 }
 
@@ -196,8 +196,8 @@ func (s *session) fetch(ctx context.Context, p *process, spec *rounds.Spec) (f *
 	}
 	part := spec.Checkpoint + ".copy"
 	lost := func(why string) (*rounds.Fetched, bool) {
-		s.cfg.Logger.Warn("the server's copy of a checkpoint cannot be had: the job begins with what its nodes have", "job",
-			p.id.Job, "round", spec.Fetch.Round, "reason", why)
+		s.cfg.Logger.Warn("the server's copy of a checkpoint is not available: the job begins with what its nodes have",
+			"job", p.id.Job, "round", spec.Fetch.Round, "reason", why)
 		_ = os.Remove(part)
 		return &rounds.Fetched{}, false
 	}

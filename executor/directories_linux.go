@@ -13,7 +13,7 @@ import (
 
 // Tasks may run as another user than the agent (Config.RunAs). What the agent reads or writes in directories that the
 // user may change it does with the user's rights, so that no link there leads it elsewhere. The files by which the
-// agent and a runner know each other stand in directories that the user may only pass.
+// agent and a runner know each other are in directories that the user may only pass.
 
 // ownDirectory is the directory of a task's program in that of the task, where they have two users.
 const ownDirectory = "own"
@@ -60,7 +60,7 @@ func (s *session) give(path string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is no directory", path)
+		return fmt.Errorf("%s is not a directory", path)
 	}
 	user := s.cfg.RunAs
 	if at, ok := info.Sys().(*syscall.Stat_t); ok && user != nil && (at.Uid != user.UID || at.Gid != user.GID) {

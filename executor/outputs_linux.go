@@ -17,7 +17,7 @@ import (
 // Times of the upload of outputs.
 const (
 	uploadEvery = 500 * time.Millisecond
-	// lastUpload is how long the report of an end waits for the rest of its outputs.
+	// lastUpload is how long the report of an end waits for the remainder of its outputs.
 	lastUpload = 5 * time.Second
 	chunkBytes = 1 << 20
 )
@@ -41,7 +41,7 @@ func (s *session) follow(p *process) {
 		}
 	}
 	var end clusterdoc.TaskReport
-	if p.home {
+	if p.server {
 		end = *p.end
 	} else {
 		end = s.endOf(p)
@@ -54,7 +54,7 @@ func (s *session) follow(p *process) {
 	case <-s.context.Done():
 		return
 	}
-	for err != nil && !p.forget.Load() { // the rest follows the end
+	for err != nil && !p.forget.Load() { // the remainder follows the end
 		select {
 		case <-ticker.C:
 			err = s.upload(s.context, p)
@@ -68,7 +68,7 @@ func (s *session) follow(p *process) {
 func (s *session) tellProgress(p *process) {
 	now, err := s.progressOf(p.dir)
 	if err != nil || now.Round == 0 || now.Round == p.said.Round && now.Loss == p.said.Loss ||
-		p.home { // the pool tells that of homes
+		p.server { // the pool tells that of parameter servers
 		return
 	}
 	select {
@@ -98,7 +98,7 @@ func (s *session) endOf(p *process) clusterdoc.TaskReport {
 	}
 	r.ExitCode, r.Signal, r.Error, r.RanS = e.ExitCode, e.Signal, e.Error, e.RanS
 	if e.Error == runner.LeaseOver {
-		r.State = clusterdoc.TaskLost // which is no failure of the task
+		r.State = clusterdoc.TaskLost // which is not a failure of the task
 	}
 	if r.Error == "" && (r.ExitCode == nil || *r.ExitCode != 0) {
 		r.Error, r.Apart = far.Error, far.Apart

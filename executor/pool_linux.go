@@ -38,14 +38,14 @@ type poolOf struct {
 	client *pool.Client
 	queue  []*pool.Request // for a process that does not listen yet
 	has    map[clusterdoc.TaskID]*poolTask
-	// late has when what was told to end must have ended; then the process is killed.
+	// late has when what was asked to end must have ended; then the process is killed.
 	late map[clusterdoc.TaskID]time.Time
 	// holds counts the requests to leave devices to other programs. starts are the orders that wait for the answer.
 	holds   int64
 	starts  []waiting
 	events  chan poolEvent
-	changed time.Time // when phase has changed, or the last home or task has ended
-	heard   time.Time // when the process has told something, or was asked whether it is there
+	changed time.Time // when phase has changed, or the last parameter server or task has ended
+	heard   time.Time // when the process has sent something, or was asked whether it is there
 	unheard int       // how often look has found no answer to that; 0 where it was not asked
 	begun   time.Time
 	deaths  int // in a row, soon after the start
@@ -65,7 +65,7 @@ const (
 	poolNone poolPhase = iota
 	poolStarting
 	poolUp
-	poolEnding // it was told to end, or its connection is over
+	poolEnding // it was asked to end, or its connection is over
 )
 
 // waiting is an order that waits until its devices are free of the pool's workers.
@@ -89,21 +89,22 @@ type poolEvent struct {
 const (
 	// poolStart is how long the pool may take to listen, and to leave devices to other programs.
 	poolStart = 30 * time.Second
-	// poolRest is the most time between two starts of a pool that ends at once.
-	poolRest = 10 * time.Second
+	// poolPause is the most time between two starts of a pool that ends at once.
+	poolPause = 10 * time.Second
 )
 
 // Variables for tests.
 var (
 	// poolIdle is how long the pool stays that has nothing to do.
 	poolIdle = time.Minute
-	// poolObeys is how long the pool may take to answer, and to end what it was told to end, beyond the grace.
+	// poolObeys is how long the pool may take to answer, and to end what it was asked to end, beyond the grace.
 	poolObeys = 15 * time.Second
 )
 
 func newPoolOf(r *runners, owner poolOwner) *poolOf {
 	return &poolOf{runners: r, owner: owner, dir: filepath.Join(r.cfg.Directory, "pool"),
-		has: map[clusterdoc.TaskID]*poolTask{}, late: map[clusterdoc.TaskID]time.Time{}, events: make(chan poolEvent), obeys: poolObeys}
+		has: map[clusterdoc.TaskID]*poolTask{}, late: map[clusterdoc.TaskID]time.Time{}, events: make(chan poolEvent),
+		obeys: poolObeys}
 }
 
 // tell gives an event to the goroutine of the agent.
@@ -128,13 +129,13 @@ func (o *poolOf) send(q *pool.Request) {
 	}
 }
 
-// start gives the process a home or task.
+// start gives the process a parameter server or task.
 func (o *poolOf) start(q *pool.Request) {
 	o.has[q.Order.TaskID] = &poolTask{}
 	o.send(q)
 }
 
-// stop tells a home or task to end.
+// stop asks a parameter server or task to end.
 func (o *poolOf) stop(id clusterdoc.TaskID, graceS float64) {
 	if o.has[id] != nil {
 		o.late[id] = time.Now().Add(time.Duration(graceS*float64(time.Second)) + o.obeys)
@@ -142,7 +143,7 @@ func (o *poolOf) stop(id clusterdoc.TaskID, graceS float64) {
 	}
 }
 
-// kill ends a home or task at once.
+// kill ends a parameter server or task at once.
 func (o *poolOf) kill(id clusterdoc.TaskID) {
 	if o.has[id] != nil {
 		o.late[id] = time.Now().Add(o.obeys)
@@ -150,7 +151,7 @@ func (o *poolOf) kill(id clusterdoc.TaskID) {
 	}
 }
 
-// forget says that the server has the end of a home or task.
+// forget says that the server has the end of a parameter server or task.
 func (o *poolOf) forget(id clusterdoc.TaskID) {
 	if o.has[id] != nil {
 		delete(o.has, id)
@@ -161,7 +162,7 @@ func (o *poolOf) forget(id clusterdoc.TaskID) {
 	}
 }
 
-// hold tells the process which devices to leave alone. One that starts is told when it listens.
+// hold tells the process which devices to leave alone. One that starts learns it when it listens.
 func (o *poolOf) hold() {
 	o.holds++
 	if o.phase == poolUp {
@@ -283,7 +284,7 @@ func (o *poolOf) again(c *pool.Client, told []*clusterdoc.TaskReport) (news bool
 	return news
 }
 
-// report takes what the process says of a home or task.
+// report takes what the process says of a parameter server or task.
 func (o *poolOf) report(r *clusterdoc.TaskReport) (news bool) {
 	final := r.State == clusterdoc.TaskEnded || r.State == clusterdoc.TaskLost
 	switch {
@@ -317,7 +318,7 @@ func (o *poolOf) end(r clusterdoc.TaskReport) (news bool) {
 // lose notes that the process is gone, with all that it had.
 func (o *poolOf) lose(why string) {
 	log := o.cfg.Logger
-	if o.deaths++; o.phase == poolEnding || o.phase == poolUp && time.Since(o.begun) > poolRest {
+	if o.deaths++; o.phase == poolEnding || o.phase == poolUp && time.Since(o.begun) > poolPause {
 		o.deaths = 0
 	}
 	var lost []clusterdoc.TaskID
@@ -373,7 +374,7 @@ func (o *poolOf) look() {
 		}
 		o.listenFor(now)
 	case poolStarting:
-		if since > poolStart+poolRest {
+		if since > poolStart+poolPause {
 			o.killPool("it does not answer")
 		}
 	case poolEnding:

@@ -15,15 +15,15 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// launch starts the process. One that ended at once rests first.
+// launch starts the process. One that ended at once waits first.
 func (o *poolOf) launch() {
 	o.to(poolStarting)
 	o.life++
 	o.killed = false
 	if o.deaths > 1 {
-		rest := min(100*time.Millisecond<<min(o.deaths, 10), poolRest)
+		pause := min(100*time.Millisecond<<min(o.deaths, 10), poolPause)
 		life := o.life
-		time.AfterFunc(rest, func() { o.tell(poolEvent{life: life, again: true}) })
+		time.AfterFunc(pause, func() { o.tell(poolEvent{life: life, again: true}) })
 		return
 	}
 	o.launchNow()
@@ -117,13 +117,13 @@ const maxBroken = 5
 // connect connects to the process when it listens, and again where a connection ends and the process does not: another
 // process of the user may have connected. One that cannot be reached for long is killed.
 func (o *poolOf) connect(life int, over <-chan struct{}, c *pool.Client) {
-	patience := poolStart + poolRest
+	patience := poolStart + poolPause
 	for broken := 0; ; {
 		begun := time.Now()
 		if c != nil {
 			o.listen(life, c)
 			patience = o.obeys
-			if broken++; time.Since(begun) > poolRest {
+			if broken++; time.Since(begun) > poolPause {
 				broken = 1
 			}
 		}

@@ -28,17 +28,17 @@ type process struct {
 	full   [2]bool
 	over   chan struct{}          // closed when the runner has ended
 	forget atomic.Bool            // the outputs are not needed any more
-	home   bool                   // of a relaxed round job, which has no runner: its outputs are in the directory
-	end    *clusterdoc.TaskReport // of a home that has ended
-	said   rounds.Progress        // of a round job, what the server was told last
+	server bool                   // the parameter server of a relaxed round job: it has no runner, but outputs
+	end    *clusterdoc.TaskReport // of a parameter server that has ended
+	said   rounds.Progress        // of a round job, what was last reported to the server
 	done   chan struct{}          // closed when the outputs were uploaded, or given up
 }
 
-// idFile keeps which task a directory belongs to, and which devices the task has. homeFile is in place of it for a
-// home of a relaxed round job.
+// idFile keeps which task a directory belongs to, and which devices the task has. serverFile is in place of it for
+// the parameter server of a relaxed round job.
 const (
-	idFile   = "task.json"
-	homeFile = "home.json"
+	idFile     = "task.json"
+	serverFile = "home.json"
 )
 
 // kept is the content of idFile.
@@ -85,7 +85,7 @@ func signalRunner(p *process, sig unix.Signal, log *slog.Logger) {
 	for {
 		if r, ok := runner.Find(p.dir); ok {
 			if err := r.Signal(sig); err != nil && !errors.Is(err, unix.ESRCH) {
-				log.Error("a task cannot be told to end", "error", err)
+				log.Error("a task cannot be asked to end", "error", err)
 			}
 			return
 		}
@@ -97,7 +97,7 @@ func signalRunner(p *process, sig unix.Signal, log *slog.Logger) {
 	}
 }
 
-// insist ends a task that was told to end, and has not some time after its grace.
+// insist ends a task that was asked to end, and is still there some time after its grace.
 func (s *session) insist(p *process, grace time.Duration, log *slog.Logger) {
 	wait := grace + runnerObeys
 	for {

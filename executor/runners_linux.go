@@ -103,7 +103,7 @@ func (r *runners) startRunner(dir string) (*os.Process, *os.File, error) {
 
 // passedOn are the variables of the agent's environment that all tasks get, with those of a job.
 func (r *runners) passedOn(own map[string]string) (env []string) {
-	// A name stands in the list once: of two, most programs take the first.
+	// A name is in the list once: of two, most programs take the first.
 	all := map[string]string{}
 	for _, name := range slices.Concat(passed, r.cfg.PassEnv) {
 		if v, ok := os.LookupEnv(name); ok {

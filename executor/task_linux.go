@@ -20,8 +20,8 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// startTask makes the directory of a task and starts its runner. An error of the start stands in the directory as
-// its end.
+// startTask makes the directory of a task and starts its runner. An error of the start is written to the
+// directory as its end.
 func (a *Agent) startTask(o *clusterdoc.Order) (*process, error) {
 	p := &process{id: o.TaskID, dir: filepath.Join(a.tasksDir(), dirName(o.TaskID)), over: make(chan struct{}),
 		done: make(chan struct{})}
@@ -198,7 +198,7 @@ func (a *Agent) adopt() error {
 	}
 	for _, e := range entries {
 		dir := filepath.Join(a.tasksDir(), e.Name())
-		if _, err := os.Stat(filepath.Join(dir, homeFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, serverFile)); err == nil {
 			continue
 		}
 		var task kept
@@ -256,7 +256,7 @@ func (a *Agent) do(todo []action) {
 			if x.kind == actKill {
 				sig = unix.SIGINT // the runner ends the task at once
 			}
-			log.Info("told to end", "signal", unix.SignalName(sig))
+			log.Info("asked to end", "signal", unix.SignalName(sig))
 			if p != nil {
 				go signalRunner(p, sig, log)
 				go a.insist(p, x.grace(), log)

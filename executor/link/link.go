@@ -26,7 +26,7 @@ type Kind string
 // Hello is the first frame of a connection, from the side that has made it.
 const Hello Kind = "hello"
 
-// Header is what a frame says beside its bytes. A kind uses the members that it needs.
+// Header is what a frame says besides its bytes. A kind uses the members that it needs.
 type Header struct {
 	Kind   Kind  `json:"kind"`
 	Number int64 `json:"number,omitempty"` // of the request, from 1 in each connection
@@ -87,7 +87,7 @@ func WriteFrame(w io.Writer, f *Frame) error {
 	return err
 }
 
-// ReadFrame reads a frame that has at most a number of bytes beside its header. It returns io.EOF where r ends before
+// ReadFrame reads a frame that has at most a number of bytes besides its header. It returns io.EOF where r ends before
 // a frame, and a *FrameError for one that breaks the rules.
 func ReadFrame(r io.Reader, most int64) (*Frame, error) {
 	var size [4]byte

@@ -13,7 +13,7 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// longTask is how long a task computes before the agent is told that it runs.
+// longTask is how long a task computes before the agent hears that it runs.
 const longTask = time.Second
 
 // computer computes tasks of rounds on the devices of the node.
@@ -23,7 +23,7 @@ type computer struct {
 	reports *reports
 
 	mu sync.Mutex
-	// running are the tasks that devices compute just then.
+	// running are the tasks that devices compute now.
 	running map[*compute]bool
 }
 

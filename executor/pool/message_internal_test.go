@@ -48,7 +48,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		}
 	}
 	for says, text := range map[string]string{
-		"is no message":    "\x00\x00\x00\x02[]",
+		"is not a message": "\x00\x00\x00\x02[]",
 		"there may be":     string(binary.BigEndian.AppendUint32(nil, maxMessage+1)),
 		"ended inside":     "\x00\x00\x00\x09{}",
 		"there may be 2 t": "\x00\x00\x00\x01{",

@@ -95,7 +95,7 @@ func (o *outbox) now(b []byte) (sent int) {
 	return sent
 }
 
-// close ends the connection. What was not sent is told to the next agent.
+// close ends the connection. The next agent gets what was not sent.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -161,7 +161,7 @@ func (c *Client) Receive() (*Event, error) {
 	return e, nil
 }
 
-// Greeting waits, for some time at most, until the process has told of each home and task that it has.
+// Greeting waits, for some time at most, until the process has reported each parameter server and task that it has.
 func (c *Client) Greeting(patience time.Duration) (has []*clusterdoc.TaskReport, err error) {
 	if err := c.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err

@@ -135,7 +135,7 @@ func (p *process) serveAgent(conn *net.UnixConn, out *outbox) {
 			return
 		}
 		if !p.reports.connected(out) {
-			return // the next connection has been told what there is: nothing may follow from here
+			return // the next connection knows what there is: nothing may follow from here
 		}
 		p.do(q, out)
 	}

@@ -28,7 +28,7 @@ const (
 	kindGradient link.Kind = "gradient" // brings the gradient of a task
 )
 
-// sayEvery is how often the agent is told of a save, at the most; of the last one it is told in any case.
+// sayEvery is how often the agent hears of a save, at the most; it hears of the last one in any case.
 const sayEvery = 500 * time.Millisecond
 
 // The ports that parameter servers listen at, outside those of MASTER_PORT and those that systems give to connections.
@@ -111,8 +111,8 @@ func (all *servers) start(q *Request) {
 	}()
 }
 
-// errStopped says that a parameter server was told to end.
-var errStopped = errors.New("told to end")
+// errStopped says that a parameter server was asked to end.
+var errStopped = errors.New("asked to end")
 
 // run holds the parameters until all rounds are saved. What is written to out is kept as the output of the job.
 func (s *server) run(ctx context.Context, from *io.PipeReader, out *io.PipeWriter) error {
@@ -150,12 +150,12 @@ func (s *server) run(ctx context.Context, from *io.PipeReader, out *io.PipeWrite
 		return err
 	})
 	if errors.Is(err, errStopped) {
-		err = errors.Join(err, s.SaveRest(ctx))
+		err = errors.Join(err, s.SaveRemainder(ctx))
 	}
 	return err
 }
 
-// begin has the parameters ready. Its context ends when the parameter server is told to end: there is nothing to save
+// begin has the parameters ready. Its context ends when the parameter server is asked to end: there is nothing to save
 // yet.
 func (s *server) begin(ctx context.Context, out io.Writer) (round int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -178,7 +178,7 @@ func (s *server) begin(ctx context.Context, out io.Writer) (round int64, err err
 	return s.Start(ctx)
 }
 
-// tellSaved tells the agent of a save, now and then; of the last one its end tells.
+// tellSaved tells the agent of a save, now and then; its end tells of the last one.
 func (s *server) tellSaved(_ context.Context, p rounds.Progress) error {
 	if now := time.Now(); now.Sub(s.saidAt) >= sayEvery && p.Round < s.order.Rounds {
 		s.saidAt = now

@@ -11,7 +11,7 @@ import (
 
 // turns gives the devices of the node to one call at a time. Calls that make a step or import a module may take any
 // device, and come before tasks, which have their device; a parameter server therefore never waits for more than the
-// task that computes just then. The last device is the host: a worker without a GPU, for steps while other programs
+// task that computes at that time. The last device is the host: a worker without a GPU, for steps while other programs
 // have all devices. Safe for concurrent use.
 type turns struct {
 	mu      sync.Mutex

@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/executor/worker"
 )
 
-// lastSave is how long the other nodes may take to keep the last checkpoint of a job that is told to end.
+// lastSave is how long the other nodes may take to keep the last checkpoint of a job that is asked to end.
 const lastSave = 2 * time.Second
 
 // trainer trains one job.
@@ -31,7 +31,7 @@ type trainer struct {
 }
 
 // Main trains the round job of a directory until its last round, and returns nil then. SIGTERM and SIGINT end it
-// when what is done is saved. An error stands in the directory, too, as the progress of the job.
+// when what is done is saved. An error is written to the directory, too, as the progress of the job.
 func Main(dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -44,7 +44,7 @@ func Main(dir string) error {
 		err = t.run(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		t.saved.Error, t.saved.Apart = err.Error(), apart(err)
+		t.saved.Error, t.saved.Apart = err.Error(), unreachable(err)
 		if w := writeFile(dir, progressFile, &t.saved); w != nil {
 			err = errors.Join(err, w)
 		}
@@ -114,7 +114,7 @@ func (t *trainer) run(ctx context.Context) (err error) {
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()
-	return errors.Join(err, t.server.SaveRest(last))
+	return errors.Join(err, t.server.SaveRemainder(last))
 }
 
 // useFirst calls f with the first device, whose worker makes the steps.

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// farewell is how long a node that was told of the end, whose connection ended then, may take to connect again. One
+	// farewell is how long a node that got the end, whose connection ended then, may take to connect again. One
 	// that has not heard it does so at once, and one that has is gone.
 	farewell = 10 * time.Second
 	// maxBroken is how often in a row a connection may end at one request.
@@ -160,17 +160,17 @@ func (e *unheardError) Error() string {
 	return fmt.Sprintf("the program of rank %d has not been heard for %v: can its node reach this one?", e.rank, e.time)
 }
 
-// apart are the ranks that an error says to be out of reach.
-func apart(err error) (ranks []int) {
+// unreachable are the ranks that an error says to be out of reach.
+func unreachable(err error) (ranks []int) {
 	switch e := err.(type) {
 	case *unheardError:
 		return []int{e.rank}
 	case interface{ Unwrap() []error }:
 		for _, x := range e.Unwrap() {
-			ranks = append(ranks, apart(x)...)
+			ranks = append(ranks, unreachable(x)...)
 		}
 	case interface{ Unwrap() error }:
-		return apart(e.Unwrap())
+		return unreachable(e.Unwrap())
 	}
 	return ranks
 }
@@ -331,7 +331,7 @@ func (o *nodes) finish(ctx context.Context) error {
 	return o.each(func(p *peer) error { return p.finish(ctx, farewell) })
 }
 
-// finish tells the peer that the last round is done. A peer that was told, and does not come back after its connection
+// finish tells the peer that the last round is done. A peer that got it, and does not come back after its connection
 // has ended, has heard it.
 func (p *peer) finish(ctx context.Context, farewell time.Duration) error {
 	wait := p.patience

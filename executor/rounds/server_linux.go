@@ -38,8 +38,8 @@ type ServerConfig struct {
 }
 
 // Server is the parameter server of a round job for an attempt: it holds the parameters, collects the gradients of a
-// round, makes the step, and saves. How parameters and gradients travel between nodes is the concern of its owner. One goroutine calls Start, Train, SaveRest, Progress and Loss; the other methods are safe for
-// concurrent use.
+// round, makes the step, and saves. How parameters and gradients travel between nodes is the concern of its owner. One
+// goroutine calls Start, Train, SaveRemainder, Progress and Loss; the other methods are safe for concurrent use.
 type Server struct {
 	cfg ServerConfig
 
@@ -110,9 +110,9 @@ func (s *Server) Train(ctx context.Context, compute func(ctx context.Context, ro
 	return nil
 }
 
-// SaveRest saves the rounds that were done since the last save, after Train has returned an error that is not one of a
-// save.
-func (s *Server) SaveRest(ctx context.Context) error {
+// SaveRemainder saves the rounds that were done since the last save, after Train has returned an error. It does
+// nothing where that was the error of a save.
+func (s *Server) SaveRemainder(ctx context.Context) error {
 	s.mu.Lock()
 	version := s.version
 	s.mu.Unlock()
@@ -197,7 +197,8 @@ func (s *Server) Await(ctx context.Context, round int64) (version int64, err err
 	}
 }
 
-// Gather waits until the gradients of all tasks of the present round are there, or stop is closed, of which it says so.
+// Gather waits until the gradients of all tasks of the present round are there, and reports whether stop was closed
+// before.
 func (s *Server) Gather(ctx context.Context, stop <-chan struct{}) (stopped bool, err error) {
 	for {
 		s.mu.Lock()

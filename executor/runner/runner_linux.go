@@ -25,7 +25,7 @@ import (
 const killTime = 30 * time.Second
 
 // Main is a runner: it runs the task of a directory to its end. SIGTERM ends the task with its grace, SIGINT at
-// once. The error is one of the runner itself; how the task ended stands in the directory.
+// once. The error is one of the runner itself; how the task ended is in the directory.
 func Main(dir string) error {
 	// The parent-death signal of the program is bound to the thread that starts it.
 	runtime.LockOSThread()
@@ -391,7 +391,7 @@ func start(program []string, argument, guards string, files []*os.File) (p *os.P
 	return p, started, nil
 }
 
-// warmArgument stands in place of the directory of a runner that learns it later.
+// warmArgument takes the place of the directory of a runner that learns it later.
 const warmArgument = "-"
 
 // waitForTask reads the directory of its task from standard input, and watches over the tasks of the agent's directory
