@@ -243,7 +243,7 @@ func (s *Server) StateAt(round int64) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stateOf != round {
-		state, version, err := s.cfg.Node.StateAt(s.cfg.Job.ID)
+		state, version, err := s.cfg.Node.State(s.cfg.Job.ID)
 		if err != nil {
 			return nil, err
 		}

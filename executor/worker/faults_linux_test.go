@@ -251,7 +251,7 @@ func TestTasksOfOtherRoundsAreRefused(t *testing.T) {
 	if err := node.Remove("j"); err != nil {
 		t.Error(err)
 	}
-	if _, err := node.State("j"); !errors.Is(err, worker.ErrUnknownJob) {
+	if _, _, err := node.State("j"); !errors.Is(err, worker.ErrUnknownJob) {
 		t.Errorf("the state of a removed job: %v", err)
 	}
 }

@@ -213,19 +213,9 @@ func (n *Node) Version(id string) (version int64, missing []int, err error) {
 	return j.version, missing, nil
 }
 
-// State returns a copy of a job's committed state: its parameters, then what its optimiser
-// remembers, as the backend of the job lays them out.
-func (n *Node) State(id string) ([]byte, error) {
-	j, err := n.job(id)
-	if err != nil {
-		return nil, err
-	}
-	state, _, err := j.copyState()
-	return state, err
-}
-
-// StateAt returns what State does, and the version of the state.
-func (n *Node) StateAt(id string) ([]byte, int64, error) {
+// State returns a copy of a job's committed state, and its version. The state is the job's parameters, then what its
+// optimiser remembers, as the backend of the job lays them out.
+func (n *Node) State(id string) ([]byte, int64, error) {
 	j, err := n.job(id)
 	if err != nil {
 		return nil, 0, err
