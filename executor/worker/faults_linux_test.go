@@ -63,7 +63,7 @@ func TestFaultsOfModulesAreSaidInALine(t *testing.T) {
 		"built":    "build() returns no dict of lists",
 		"json":     "has the name of another module: rename it",
 		"missing":  "No module named 'missing'",
-		"a-b":      "is no name of a module",
+		"a-b":      "is not the name of a module",
 		"optimise": "the setting 'rate'",
 		"pair":     "loss() returns no pair",
 		"names":    "loss() has gradients of ['y']",
