@@ -87,8 +87,9 @@ func (all *servers) start(q *Request) {
 	from, out := io.Pipe()
 	s.Server = rounds.NewServer(rounds.ServerConfig{Node: all.workers, Rounds: s.order.Rounds, Checkpoint: s.checkpoint,
 		Directory: s.output, Out: out, Job: jobOf(s.key, &s.order.RoundStart, s.order.Directory, s.order.Env),
-		Use: func(ctx context.Context, crashes int, f func(device int) error) error {
-			return all.turns.useAny(ctx, crashes, s.key.name(), &s.device, f)
+		Use: func(ctx context.Context, _ int, f func(device int) error) error {
+			// A worker that many jobs share may die of what another one does, also while a module is imported.
+			return all.turns.useAny(ctx, rounds.MaxCrashes, s.key.name(), &s.device, f)
 		}, Saved: s.tellSaved})
 	go func() {
 		defer cancel()
