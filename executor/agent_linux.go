@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -21,38 +19,18 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// Agent is the agent of a node.
+// Agent is the agent of a node. One goroutine has its state; all others tell it what happens.
 type Agent struct {
-	cfg         Config
-	context     context.Context
-	incarnation string
-	state       *state
-	processes   map[clusterdoc.TaskID]*process
-	started     chan clusterdoc.TaskID
-	progress    chan clusterdoc.TaskReport // of round jobs
-	endings     chan clusterdoc.TaskReport
-	pool        *poolOf
-	plays       map[clusterdoc.TaskID]*time.Timer // homes and tasks of rounds that are played
-	played      chan clusterdoc.TaskReport        // their ends
-	uses        map[clusterdoc.TaskID][]int       // the devices of the tasks that have processes of their own
-	spares      chan *runner.Spare                // at most one runner that waits for a task
-	term        atomic.Pointer[term]              // the zero term until it has registered
-	ready       atomic.Bool                       // it has registered
-	leaseUntil  time.Duration
-	until       atomic.Int64 // leaseUntil, for the guard
-	checkpoints *checkpoints
-	preparing   sync.Mutex
-	dismissed   bool // no runner is to be made ready any more; guarded by preparing
-	logLimit    int64
-	cgroup      string // the directory in which tasks get cgroups; "" where they get none
-	faults      map[int]string
-	copying     chan struct{} // has one token: whoever has it may read and send a piece of a checkpoint
-}
-
-// term is what a registration gave: what the agent says from then on carries both.
-type term struct {
-	epoch  int64
-	secret string
+	*runners
+	incarnation   string
+	state         *state
+	processes     map[clusterdoc.TaskID]*process
+	pool          *poolOf
+	simulated     map[clusterdoc.TaskID]*time.Timer // parameter servers and tasks of rounds that are simulated
+	simulatedEnds chan clusterdoc.TaskReport        // their ends
+	uses          map[clusterdoc.TaskID][]int       // the devices of the tasks that have processes of their own
+	checkpoints   *checkpoints
+	faults        map[int]string
 }
 
 // The waits of an agent.
@@ -80,16 +58,10 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.CopyEvery == 0 {
 		cfg.CopyEvery = 5 * time.Second
 	}
-	a := &Agent{cfg: cfg, context: ctx, state: newState(), processes: map[clusterdoc.TaskID]*process{},
-		started: make(chan clusterdoc.TaskID), progress: make(chan clusterdoc.TaskReport),
-		endings: make(chan clusterdoc.TaskReport),
-		plays:   map[clusterdoc.TaskID]*time.Timer{}, played: make(chan clusterdoc.TaskReport),
-		uses:   map[clusterdoc.TaskID][]int{},
-		spares: make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}, cgroup: runner.CgroupParent(),
-		copying: make(chan struct{}, 1)}
-	a.term.Store(&term{})
-	a.pool, a.checkpoints = newPoolOf(a), newCheckpoints(a)
-	a.copying <- struct{}{}
+	a := &Agent{runners: newRunners(newSession(ctx, cfg)), state: newState(),
+		processes: map[clusterdoc.TaskID]*process{}, simulated: map[clusterdoc.TaskID]*time.Timer{},
+		simulatedEnds: make(chan clusterdoc.TaskReport), uses: map[clusterdoc.TaskID][]int{}, faults: map[int]string{}}
+	a.pool, a.checkpoints = newPoolOf(a.runners, a), newCheckpoints(a.session, a.jobs)
 	unlock, err := a.open()
 	if err != nil {
 		return err
@@ -113,7 +85,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	runner.ReleaseProgram()
 	go a.prepare()
-	defer a.dismiss()
+	defer func() { a.dismiss(len(a.state.tasks)) }()
 	go a.guard()
 	for first := true; ; first = false {
 		if err := a.register(first); err != nil {
@@ -125,59 +97,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 }
 
-// prepare keeps a runner ready for the next task, which watches over the others until then.
-func (a *Agent) prepare() {
-	a.preparing.Lock()
-	defer a.preparing.Unlock()
-	if len(a.spares) > 0 || a.dismissed {
-		return
-	}
-	s, err := runner.Prepare(a.cfg.Runner, a.cfg.Directory)
-	if err != nil {
-		a.cfg.Logger.Warn("no runner can be kept ready", "error", err)
-		return
-	}
-	a.spares <- s
-}
-
-// lookAtSpare has another runner made ready where something has ended the one that was.
-func (a *Agent) lookAtSpare() {
-	if !a.preparing.TryLock() {
-		return
-	}
-	defer a.preparing.Unlock()
-	select {
-	case s := <-a.spares:
-		if s.Ready() {
-			a.spares <- s // nobody else gives it one, because preparing is locked
-			return
-		}
-		s.Close()
-	default:
-	}
-	go a.prepare()
-}
-
-// dismiss ends the runner that is ready, when the tasks have ended or another agent watches over them.
-func (a *Agent) dismiss() {
-	if len(a.state.tasks) > 0 {
-		a.prepare() // somebody must watch over them
-	}
-	a.preparing.Lock()
-	defer a.preparing.Unlock()
-	a.dismissed = true
-	a.dismissReady()
-}
-
-func (a *Agent) dismissReady() {
-	select {
-	case s := <-a.spares:
-		s.Close()
-	default:
-	}
-}
-
-// end returns nil where the agent was told to end.
+// end returns nil where the agent was asked to end.
 func (a *Agent) end(err error) error {
 	if a.context.Err() == nil {
 		return err
@@ -188,8 +108,6 @@ func (a *Agent) end(err error) error {
 	}
 	return nil
 }
-
-func (a *Agent) tasksDir() string { return filepath.Join(a.cfg.Directory, "tasks") }
 
 // open takes the agent's directory.
 func (a *Agent) open() (unlock func(), err error) {
@@ -222,18 +140,6 @@ func (a *Agent) open() (unlock func(), err error) {
 	}
 	a.incarnation = strings.TrimSpace(string(text))
 	return func() { _ = lock.Close() }, nil
-}
-
-// patiently calls f until it gives no error, for half a second at most: for what a process that is about to end, or
-// to run its program, stands in the way of.
-func patiently(f func() error) (err error) {
-	for range 50 {
-		if err = f(); err == nil {
-			return nil
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return err
 }
 
 // register begins an epoch. It tries again until the server answers; a refusal ends the first registration.
@@ -283,8 +189,8 @@ func (a *Agent) pause(d time.Duration) error {
 			a.over(end)
 		case e := <-a.pool.events:
 			a.pool.take(e)
-		case end := <-a.played:
-			a.playEnded(end)
+		case end := <-a.simulatedEnds:
+			a.simulatedEnded(end)
 		case <-timer.C:
 			return nil
 		case <-a.context.Done():
@@ -304,8 +210,7 @@ func (a *Agent) registration(holds []clusterdoc.TaskReport) *clusterdoc.Registra
 
 // extend lets the tasks go on that the server still wants. The lease counts from when the request was sent.
 func (a *Agent) extend(sent time.Duration, leaseS float64) {
-	a.leaseUntil = sent + time.Duration(leaseS*float64(time.Second))
-	a.until.Store(int64(a.leaseUntil))
+	a.lease(sent + time.Duration(leaseS*float64(time.Second)))
 	a.pool.extend(a.leaseUntil)
 	for id, p := range a.processes {
 		if t := a.state.tasks[id]; t != nil && t.end == nil && !t.unwanted && t.order == clusterdoc.OrderStart {
@@ -392,13 +297,13 @@ func (a *Agent) take() error {
 			news, idle = true, 0
 		case e := <-a.pool.events:
 			news = a.pool.take(e)
-		case end := <-a.played:
-			a.playEnded(end)
+		case end := <-a.simulatedEnds:
+			a.simulatedEnded(end)
 			news = true
 		case <-look.C:
 			news = a.lookAtDevices()
 			a.pool.look()
-			a.lookAtSpare()
+			a.lookAtWarm()
 			a.checkpoints.look()
 			if idle++; len(a.processes) > 0 || a.pool.phase != poolNone {
 				idle = 0
@@ -419,7 +324,7 @@ func (a *Agent) take() error {
 	}
 }
 
-// over notes that no process of a task is left, nor anything of a home.
+// over notes that no process of a task is left, nor anything of a parameter server.
 func (a *Agent) over(end clusterdoc.TaskReport) {
 	a.do(a.state.ended(end))
 	a.free(end.TaskID)
@@ -431,6 +336,18 @@ func (a *Agent) free(id clusterdoc.TaskID) {
 		delete(a.uses, id)
 		a.pool.hold()
 	}
+}
+
+// jobs are those that have a task here.
+func (a *Agent) jobs() map[string]bool {
+	jobs := map[string]bool{}
+	for id := range a.state.tasks {
+		jobs[id.Job] = true
+	}
+	for id := range a.processes {
+		jobs[id.Job] = true
+	}
+	return jobs
 }
 
 // lookAtDevices reports whether the health of a device has changed.

@@ -18,12 +18,13 @@ import (
 // said that a job has ended, and for some time after. Directories that jobs have named themselves are none of them.
 // Only the goroutine of the agent uses it.
 type checkpoints struct {
-	agent *Agent
-	kept  keptCheckpoints
-	busy  bool          // directories are being removed
-	freed chan struct{} // has one when they are
-	again bool          // there was something to remove while others were being removed
-	looks int           // counts the calls of look
+	*session
+	busy     func() map[string]bool // the jobs that have a task here
+	kept     keptCheckpoints
+	removing bool          // directories are being removed
+	freed    chan struct{} // has one when they are
+	again    bool          // there was something to remove while others were being removed
+	looks    int           // counts the calls of look
 }
 
 // keptCheckpoints is the content of keptFile.
@@ -35,10 +36,9 @@ type keptCheckpoints struct {
 }
 
 const (
-	checkpointsDir = "checkpoints"
-	keptFile       = "checkpoints.json"
+	keptFile = "checkpoints.json"
 	// formerPrefix is the beginning of the names of directories with the checkpoints of a cluster that was deleted.
-	formerPrefix = checkpointsDir + "-"
+	formerPrefix = checkpointsName + "-"
 	// sweepEvery is after how many looks at the devices directories are looked at whose time may be over.
 	sweepEvery = 60
 	// maxAsked is how many jobs the server is asked about at once.
@@ -48,19 +48,17 @@ const (
 // jobName is the form of the IDs of jobs. Directories of other names are somebody else's.
 var jobName = regexp.MustCompile(`^j[1-9][0-9]*$`)
 
-func newCheckpoints(a *Agent) *checkpoints {
-	return &checkpoints{agent: a, freed: make(chan struct{}, 1)}
+func newCheckpoints(s *session, busy func() map[string]bool) *checkpoints {
+	return &checkpoints{session: s, busy: busy, freed: make(chan struct{}, 1)}
 }
 
-func (c *checkpoints) dir() string { return filepath.Join(c.agent.cfg.Directory, checkpointsDir) }
-
 func (c *checkpoints) open() {
-	text, err := os.ReadFile(filepath.Join(c.agent.cfg.Directory, keptFile))
+	text, err := os.ReadFile(filepath.Join(c.cfg.Directory, keptFile))
 	if err == nil {
 		err = json.Unmarshal(text, &c.kept)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.agent.cfg.Logger.Warn("it is not known since when jobs have ended: their checkpoints are kept from now on",
+		c.cfg.Logger.Warn("it is not known since when jobs have ended: their checkpoints are kept from now on",
 			"error", err)
 		c.kept = keptCheckpoints{}
 	}
@@ -72,10 +70,10 @@ func (c *checkpoints) open() {
 func (c *checkpoints) write() {
 	text, err := json.Marshal(&c.kept)
 	if err == nil {
-		err = atomicfile.Write(filepath.Join(c.agent.cfg.Directory, keptFile), 0o600, text)
+		err = atomicfile.Write(filepath.Join(c.cfg.Directory, keptFile), 0o600, text)
 	}
 	if err != nil {
-		c.agent.cfg.Logger.Warn("the agent cannot note which jobs have ended", "error", err)
+		c.cfg.Logger.Warn("the agent cannot note which jobs have ended", "error", err)
 	}
 }
 
@@ -86,13 +84,13 @@ func (c *checkpoints) registered(cluster string) {
 		return
 	}
 	if was := c.kept.Cluster; was != "" {
-		aside := filepath.Join(c.agent.cfg.Directory, formerPrefix+filepath.Base(was))
-		err := os.Rename(c.dir(), aside)
+		aside := filepath.Join(c.cfg.Directory, formerPrefix+filepath.Base(was))
+		err := os.Rename(c.checkpointsDir(), aside)
 		if now := time.Now(); err == nil {
 			err = os.Chtimes(aside, now, now) // when its jobs have ended
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.agent.cfg.Logger.Error("the checkpoints of a cluster that was deleted cannot be put aside", "error", err)
+			c.cfg.Logger.Error("the checkpoints of a cluster that was deleted cannot be put aside", "error", err)
 			return
 		}
 	}
@@ -102,17 +100,11 @@ func (c *checkpoints) registered(cluster string) {
 
 // jobs are the jobs that have a directory and no task here.
 func (c *checkpoints) jobs() (ids []string) {
-	entries, err := os.ReadDir(c.dir())
+	entries, err := os.ReadDir(c.checkpointsDir())
 	if err != nil {
 		return nil
 	}
-	busy := map[string]bool{}
-	for id := range c.agent.state.tasks {
-		busy[id.Job] = true
-	}
-	for id := range c.agent.processes {
-		busy[id.Job] = true
-	}
+	busy := c.busy()
 	for _, e := range entries {
 		if e.IsDir() && jobName.MatchString(e.Name()) && !busy[e.Name()] {
 			ids = append(ids, e.Name())
@@ -151,24 +143,23 @@ func (c *checkpoints) look() {
 func (c *checkpoints) sweep() {
 	select {
 	case <-c.freed:
-		c.busy = false
+		c.removing = false
 	default:
 	}
-	if c.again = c.busy; c.busy {
+	if c.again = c.removing; c.removing {
 		return
 	}
-	a := c.agent
-	root, err := os.OpenRoot(a.cfg.Directory)
+	root, err := os.OpenRoot(c.cfg.Directory)
 	if err != nil {
-		a.cfg.Logger.Warn("checkpoints of jobs that have ended cannot be removed", "error", err)
+		c.cfg.Logger.Warn("checkpoints of jobs that have ended cannot be removed", "error", err)
 		return
 	}
-	over := func(ended time.Time) bool { return time.Since(ended) >= a.cfg.KeepCheckpoints }
+	over := func(ended time.Time) bool { return time.Since(ended) >= c.cfg.KeepCheckpoints }
 	var gone []string
 	here := map[string]bool{}
 	for _, id := range c.jobs() {
 		here[id] = true
-		path, ended := filepath.Join(checkpointsDir, id), c.kept.Ended[id]
+		path, ended := filepath.Join(checkpointsName, id), c.kept.Ended[id]
 		if !ended.IsZero() && root.Remove(path) != nil && over(ended) { // it was not empty
 			gone = append(gone, path)
 		}
@@ -183,7 +174,7 @@ func (c *checkpoints) sweep() {
 	if forgotten {
 		c.write()
 	}
-	entries, _ := os.ReadDir(a.cfg.Directory) // it was opened just before
+	entries, _ := os.ReadDir(c.cfg.Directory) // it was opened just before
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && e.IsDir() && strings.HasPrefix(e.Name(), formerPrefix) &&
 			over(info.ModTime()) {
@@ -194,14 +185,14 @@ func (c *checkpoints) sweep() {
 		_ = root.Close()
 		return
 	}
-	c.busy = true
+	c.removing = true
 	go func() { // large files take long
 		defer root.Close()
 		for _, path := range gone {
 			if err := removeTree(root, path); err != nil {
-				a.cfg.Logger.Warn("checkpoints of a job that has ended cannot be removed", "directory", path, "error", err)
+				c.cfg.Logger.Warn("checkpoints of a job that has ended cannot be removed", "directory", path, "error", err)
 			} else {
-				a.cfg.Logger.Info("checkpoints of a job that has ended are removed", "directory", path)
+				c.cfg.Logger.Info("checkpoints of a job that has ended are removed", "directory", path)
 			}
 		}
 		c.freed <- struct{}{}

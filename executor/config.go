@@ -44,8 +44,8 @@ type Config struct {
 	ModelBytes int64
 	// Python is the command of the interpreter of round jobs; empty means python3.
 	Python  []string
-	PassEnv []string // names of variables that tasks get, beside the usual ones
-	// Speed is how many times faster than they say tasks are played on pretended devices; zero means 1.
+	PassEnv []string // names of variables that tasks get besides the usual ones
+	// Speed is how many times faster than they say tasks are simulated on pretended devices; zero means 1.
 	Speed float64
 	// CopyEvery is how long lies between two copies of a round job's checkpoint that are brought to the server, at the
 	// least; zero means 5 s, and less that none are brought.

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// restCopies is how many times as long as it works an agent rests from bringing copies of checkpoints.
-	restCopies = 9
+	// copyPause is how many times as long as it has worked an agent pauses before it goes on with copies of checkpoints.
+	copyPause = 9
 	// retryCopy is the wait after a copy that the server did not take, or did not have.
 	retryCopy = time.Second
 	// fullCopy is the wait after the server's disk did not take a copy, and refusedCopy after the server has said that it
@@ -30,22 +30,22 @@ const (
 )
 
 // exchangeAsUser calls exchange with what the user of the tasks may do: the directories are the user's.
-func (a *Agent) exchangeAsUser(p *process) {
-	_ = a.cfg.RunAs.Do(func() error { // exchange says itself what goes wrong
-		a.exchange(p)
+func (s *session) exchangeAsUser(p *process) {
+	_ = s.cfg.RunAs.Do(func() error { // exchange says itself what goes wrong
+		s.exchange(p)
 		return nil
 	})
 }
 
 // exchange gets the copy of the checkpoint that a round job begins with, and then brings its checkpoints to the
 // server, the newest one at a time.
-func (a *Agent) exchange(p *process) {
+func (s *session) exchange(p *process) {
 	dir := programDir(p.dir)
 	spec, err := rounds.ReadSpec(dir)
 	if err != nil {
 		return // a command, or a job whose checkpoints are not copied
 	}
-	ctx, stop := context.WithCancel(a.context)
+	ctx, stop := context.WithCancel(s.context)
 	defer stop()
 	go func() {
 		select {
@@ -58,12 +58,12 @@ func (a *Agent) exchange(p *process) {
 	if spec.Fetch != nil {
 		if _, err := rounds.ReadFetched(dir); errors.Is(err, fs.ErrNotExist) {
 			var f *rounds.Fetched
-			f, has = a.fetch(ctx, p, &spec)
+			f, has = s.fetch(ctx, p, &spec)
 			if ctx.Err() != nil {
 				return
 			}
 			if err := rounds.WriteFetched(dir, f); err != nil {
-				a.cfg.Logger.Error("a round job cannot begin", "job", p.id.Job, "error", err)
+				s.cfg.Logger.Error("a round job cannot begin", "job", p.id.Job, "error", err)
 			}
 		} else if spec.Copied { // the agent has started again
 			has, _ = rounds.HasRound(spec.Checkpoint, spec.Fetch.Round)
@@ -78,16 +78,16 @@ func (a *Agent) exchange(p *process) {
 	}
 	for wait := time.Duration(0); pause(ctx, max(wait, retryCopy)); {
 		wait = 0
-		if now, err := rounds.ReadProgress(dir); err != nil || now.Round <= brought || !a.ready.Load() {
+		if now, err := rounds.ReadProgress(dir); err != nil || now.Round <= brought || !s.ready.Load() {
 			continue
 		}
-		round, err := a.bring(ctx, p, &spec, brought)
+		round, err := s.bring(ctx, p, &spec, brought)
 		var refused *client.Problem
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			brought, wait, problem = max(brought, round), a.cfg.CopyEvery, ""
+			brought, wait, problem = max(brought, round), s.cfg.CopyEvery, ""
 			continue
 		case errors.As(err, &refused) && (refused.Code == "stale_epoch" || refused.Code == "unknown_agent"):
 			continue // the agent registers again
@@ -96,44 +96,32 @@ func (a *Agent) exchange(p *process) {
 		case errors.As(err, &refused):
 			wait = refusedCopy
 		case rounds.Damaged(err):
-			wait = a.cfg.CopyEvery // the next one takes its place
+			wait = s.cfg.CopyEvery // the next one takes its place
 		}
 		if text := err.Error(); text != problem {
 			problem = text
-			a.cfg.Logger.Warn("the server has no copy of a checkpoint; the job goes on", "job", p.id.Job, "error", err)
+			s.cfg.Logger.Warn("the server has no copy of a checkpoint; the job goes on", "job", p.id.Job, "error", err)
 		}
 	}
 }
 
-// pause waits, and says whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// seldom calls f, and afterwards keeps all copying of this agent waiting for restCopies times as long as the call
+// seldom calls f, and afterwards keeps all copying of this agent waiting for copyPause times as long as the call
 // took.
-func (a *Agent) seldom(ctx context.Context, f func() error) error {
+func (s *session) seldom(ctx context.Context, f func() error) error {
 	select {
-	case <-a.copying:
+	case <-s.copying:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	begun := time.Now()
 	err := f()
-	time.AfterFunc(restCopies*time.Since(begun), func() { a.copying <- struct{}{} })
+	time.AfterFunc(copyPause*time.Since(begun), func() { s.copying <- struct{}{} })
 	return err
 }
 
 // bring brings the checkpoint of a job to the server, where it has more rounds and is not damaged, and returns its
 // rounds. The file is read to its end though a newer one may take its place meanwhile.
-func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more int64) (round int64, err error) {
+func (s *session) bring(ctx context.Context, p *process, spec *rounds.Spec, more int64) (round int64, err error) {
 	f, err := os.Open(spec.Checkpoint)
 	if err != nil {
 		return 0, err
@@ -155,7 +143,7 @@ func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more i
 	h, piece := sha256.New(), make([]byte, chunkBytes)
 	both := io.MultiWriter(h, check)
 	for offset := int64(0); offset < at.Bytes; offset += int64(len(piece)) {
-		err := a.seldom(ctx, func() error {
+		err := s.seldom(ctx, func() error {
 			n, err := f.ReadAt(piece[:min(int64(len(piece)), at.Bytes-offset)], offset)
 			_, _ = both.Write(piece[:n])
 			return err
@@ -170,14 +158,14 @@ func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more i
 	at.SHA256 = hex.EncodeToString(h.Sum(nil))
 	for {
 		var stored *clusterdoc.CheckpointStored
-		err := a.seldom(ctx, func() error {
+		err := s.seldom(ctx, func() error {
 			n, err := f.ReadAt(piece[:min(int64(len(piece)), at.Bytes-at.Offset)], at.Offset)
 			if err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
-			now := a.term.Load()
+			now := s.term.Load()
 			at.Epoch, at.Secret = now.epoch, now.secret
-			stored, err = a.cfg.Server.PutCheckpoint(ctx, a.cfg.Cluster, a.cfg.Name, at, piece[:n])
+			stored, err = s.cfg.Server.PutCheckpoint(ctx, s.cfg.Cluster, s.cfg.Name, at, piece[:n])
 			return err
 		})
 		if err != nil {
@@ -195,7 +183,7 @@ func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more i
 
 // fetch gets the copy of the checkpoint that a job begins with, where the node has none that is as new, and says
 // whether it has one then.
-func (a *Agent) fetch(ctx context.Context, p *process, spec *rounds.Spec) (f *rounds.Fetched, has bool) {
+func (s *session) fetch(ctx context.Context, p *process, spec *rounds.Spec) (f *rounds.Fetched, has bool) {
 	failed := func(err error) (*rounds.Fetched, bool) {
 		return &rounds.Fetched{Error: fmt.Sprintf("the copy of the checkpoint after round %d cannot be kept here: %v",
 			spec.Fetch.Round, err)}, false
@@ -208,13 +196,13 @@ func (a *Agent) fetch(ctx context.Context, p *process, spec *rounds.Spec) (f *ro
 	}
 	part := spec.Checkpoint + ".copy"
 	lost := func(why string) (*rounds.Fetched, bool) {
-		a.cfg.Logger.Warn("the server's copy of a checkpoint cannot be had: the job begins with what its nodes have", "job",
-			p.id.Job, "round", spec.Fetch.Round, "reason", why)
+		s.cfg.Logger.Warn("the server's copy of a checkpoint is not available: the job begins with what its nodes have",
+			"job", p.id.Job, "round", spec.Fetch.Round, "reason", why)
 		_ = os.Remove(part)
 		return &rounds.Fetched{}, false
 	}
 	for n := 1; ; {
-		err := a.download(ctx, p, spec, part)
+		err := s.download(ctx, p, spec, part)
 		var refused *client.Problem
 		var local *fs.PathError
 		switch {
@@ -228,7 +216,7 @@ func (a *Agent) fetch(ctx context.Context, p *process, spec *rounds.Spec) (f *ro
 			if err != nil {
 				return failed(err)
 			}
-			a.cfg.Logger.Info("a round job goes on from the server's copy", "job", p.id.Job, "round", spec.Fetch.Round,
+			s.cfg.Logger.Info("a round job goes on from the server's copy", "job", p.id.Job, "round", spec.Fetch.Round,
 				"bytes", spec.Fetch.Bytes)
 			return &rounds.Fetched{}, true
 		case errors.Is(err, errDamaged):
@@ -250,7 +238,7 @@ func (a *Agent) fetch(ctx context.Context, p *process, spec *rounds.Spec) (f *ro
 var errDamaged = errors.New("it arrives damaged")
 
 // download gets what is missing of a copy, and checks its hash.
-func (a *Agent) download(ctx context.Context, p *process, spec *rounds.Spec, part string) error {
+func (s *session) download(ctx context.Context, p *process, spec *rounds.Spec, part string) error {
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -269,12 +257,12 @@ func (a *Agent) download(ctx context.Context, p *process, spec *rounds.Spec, par
 		Offset: size}
 	at.Attempt = p.id.Attempt
 	for at.Offset < spec.Fetch.Bytes {
-		if !a.ready.Load() {
+		if !s.ready.Load() {
 			return errors.New("the agent has not registered")
 		}
-		now := a.term.Load()
+		now := s.term.Load()
 		at.Epoch, at.Secret = now.epoch, now.secret
-		piece, err := a.cfg.Server.GetCheckpoint(ctx, a.cfg.Cluster, a.cfg.Name, at)
+		piece, err := s.cfg.Server.GetCheckpoint(ctx, s.cfg.Cluster, s.cfg.Name, at)
 		if err != nil {
 			return err
 		}

@@ -247,7 +247,7 @@ func TestDamagedCheckpointIsNotBrought(t *testing.T) {
 	pieces := s.pieces.Load()
 	s.refuse.Store(false)
 	replace([]byte("no checkpoint\n")) // an agent that has tried again says something else
-	log.await(t, "the server has no copy", "is no checkpoint")
+	log.await(t, "the server has no copy", "is not a checkpoint")
 	if job, err := l.Job(t.Context(), id); err != nil || job.CopyRound != 0 || s.pieces.Load() != pieces {
 		t.Errorf("%d pieces are brought: %+v %v", s.pieces.Load()-pieces, job, err)
 	}

@@ -8,9 +8,9 @@ import (
 // TestOneAgentHasTheDirectory checks that a second agent is refused until the first one has let go.
 func TestOneAgentHasTheDirectory(t *testing.T) {
 	t.Parallel()
-	first, second := &Agent{}, &Agent{}
-	first.cfg.Directory = t.TempDir()
-	second.cfg.Directory = first.cfg.Directory
+	cfg := Config{Directory: t.TempDir()}
+	agent := func() *Agent { return &Agent{runners: newRunners(newSession(t.Context(), cfg))} }
+	first, second := agent(), agent()
 	unlock, err := first.open()
 	if err != nil {
 		t.Fatal(err)

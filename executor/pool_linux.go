@@ -15,29 +15,48 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
+// poolOwner is the agent of a pool.
+type poolOwner interface {
+	// held are the devices that the pool must leave alone: those of other programs, and those that are not well.
+	held() []int
+	// begin starts a task whose devices the pool has left.
+	begin(o *clusterdoc.Order)
+	// told takes what the pool says of a parameter server or task, and reports whether there is news for the server.
+	told(r clusterdoc.TaskReport) (news bool)
+	// adopted takes over a parameter server or task that the process had before the agent was started.
+	adopted(r *clusterdoc.TaskReport)
+}
+
 // poolOf is the process that computes for relaxed round jobs, as its agent sees it. Only the goroutine of the agent
 // uses it, but for events.
 type poolOf struct {
-	agent  *Agent
+	*runners
+	owner  poolOwner
 	dir    string
 	phase  poolPhase
 	life   int // counts the processes
 	client *pool.Client
 	queue  []*pool.Request // for a process that does not listen yet
-	has    map[clusterdoc.TaskID]bool
-	// late has when what was told to end must have ended; then the process is killed.
+	has    map[clusterdoc.TaskID]*poolTask
+	// late has when what was asked to end must have ended; then the process is killed.
 	late map[clusterdoc.TaskID]time.Time
 	// holds counts the requests to leave devices to other programs. starts are the orders that wait for the answer.
 	holds   int64
 	starts  []waiting
 	events  chan poolEvent
-	changed time.Time // when phase has changed, or the last home or task has ended
-	heard   time.Time // when the process has told something, or was asked whether it is there
+	changed time.Time // when phase has changed, or the last parameter server or task has ended
+	heard   time.Time // when the process has sent something, or was asked whether it is there
 	unheard int       // how often look has found no answer to that; 0 where it was not asked
 	begun   time.Time
 	deaths  int // in a row, soon after the start
 	killed  bool
 	obeys   time.Duration // poolObeys
+}
+
+// poolTask is a parameter server or task that the process was given.
+type poolTask struct {
+	round int64 // how many rounds a parameter server has said to be saved
+	ended bool
 }
 
 type poolPhase int
@@ -46,7 +65,7 @@ const (
 	poolNone poolPhase = iota
 	poolStarting
 	poolUp
-	poolEnding // it was told to end, or its connection is over
+	poolEnding // it was asked to end, or its connection is over
 )
 
 // waiting is an order that waits until its devices are free of the pool's workers.
@@ -70,28 +89,29 @@ type poolEvent struct {
 const (
 	// poolStart is how long the pool may take to listen, and to leave devices to other programs.
 	poolStart = 30 * time.Second
-	// poolRest is the most time between two starts of a pool that ends at once.
-	poolRest = 10 * time.Second
+	// poolPause is the most time between two starts of a pool that ends at once.
+	poolPause = 10 * time.Second
 )
 
 // Variables for tests.
 var (
 	// poolIdle is how long the pool stays that has nothing to do.
 	poolIdle = time.Minute
-	// poolObeys is how long the pool may take to answer, and to end what it was told to end, beyond the grace.
+	// poolObeys is how long the pool may take to answer, and to end what it was asked to end, beyond the grace.
 	poolObeys = 15 * time.Second
 )
 
-func newPoolOf(a *Agent) *poolOf {
-	return &poolOf{agent: a, dir: filepath.Join(a.cfg.Directory, "pool"), has: map[clusterdoc.TaskID]bool{},
-		late: map[clusterdoc.TaskID]time.Time{}, events: make(chan poolEvent), obeys: poolObeys}
+func newPoolOf(r *runners, owner poolOwner) *poolOf {
+	return &poolOf{runners: r, owner: owner, dir: filepath.Join(r.cfg.Directory, "pool"),
+		has: map[clusterdoc.TaskID]*poolTask{}, late: map[clusterdoc.TaskID]time.Time{}, events: make(chan poolEvent),
+		obeys: poolObeys}
 }
 
 // tell gives an event to the goroutine of the agent.
 func (o *poolOf) tell(e poolEvent) {
 	select {
 	case o.events <- e:
-	case <-o.agent.context.Done():
+	case <-o.context.Done():
 	}
 }
 
@@ -109,31 +129,31 @@ func (o *poolOf) send(q *pool.Request) {
 	}
 }
 
-// start gives the process a home or task.
+// start gives the process a parameter server or task.
 func (o *poolOf) start(q *pool.Request) {
-	o.has[q.Order.TaskID] = true
+	o.has[q.Order.TaskID] = &poolTask{}
 	o.send(q)
 }
 
-// stop tells a home or task to end.
+// stop asks a parameter server or task to end.
 func (o *poolOf) stop(id clusterdoc.TaskID, graceS float64) {
-	if o.has[id] {
+	if o.has[id] != nil {
 		o.late[id] = time.Now().Add(time.Duration(graceS*float64(time.Second)) + o.obeys)
 		o.send(&pool.Request{Type: pool.Stop, Task: &id, GraceS: graceS})
 	}
 }
 
-// kill ends a home or task at once.
+// kill ends a parameter server or task at once.
 func (o *poolOf) kill(id clusterdoc.TaskID) {
-	if o.has[id] {
+	if o.has[id] != nil {
 		o.late[id] = time.Now().Add(o.obeys)
 		o.send(&pool.Request{Type: pool.Kill, Task: &id})
 	}
 }
 
-// forget says that the server has the end of a home or task.
+// forget says that the server has the end of a parameter server or task.
 func (o *poolOf) forget(id clusterdoc.TaskID) {
-	if o.has[id] {
+	if o.has[id] != nil {
 		delete(o.has, id)
 		o.changed = time.Now()
 		if o.phase == poolUp {
@@ -142,24 +162,11 @@ func (o *poolOf) forget(id clusterdoc.TaskID) {
 	}
 }
 
-// held are the devices that the pool must leave alone: those of other programs, and those that are not well.
-func (o *poolOf) held() []int {
-	all := []int{}
-	for _, devices := range o.agent.uses {
-		all = append(all, devices...)
-	}
-	for i := range o.agent.faults {
-		all = append(all, i)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// hold tells the process which devices to leave alone. One that starts is told when it listens.
+// hold tells the process which devices to leave alone. One that starts learns it when it listens.
 func (o *poolOf) hold() {
 	o.holds++
 	if o.phase == poolUp {
-		o.client.Send(&pool.Request{Type: pool.Hold, Number: o.holds, Devices: o.held()})
+		o.client.Send(&pool.Request{Type: pool.Hold, Number: o.holds, Devices: o.owner.held()})
 	}
 }
 
@@ -191,7 +198,7 @@ func (o *poolOf) begin(hold int64) {
 		return w.hold <= hold
 	})
 	for _, w := range now {
-		o.agent.begin(w.order)
+		o.owner.begin(w.order)
 	}
 }
 
@@ -204,7 +211,7 @@ func (o *poolOf) extend(until time.Duration) {
 		return // it has none, or is being ended
 	}
 	if err := runner.SetLease(o.dir, until); err != nil && !errors.Is(err, os.ErrNotExist) {
-		o.agent.cfg.Logger.Error("the lease of the pool cannot be written: its tasks will end", "error", err)
+		o.cfg.Logger.Error("the lease of the pool cannot be written: its tasks will end", "error", err)
 	}
 }
 
@@ -249,17 +256,17 @@ func (o *poolOf) take(e poolEvent) (news bool) {
 
 // again goes on over another connection: what was asked over the last one may not have come through.
 func (o *poolOf) again(c *pool.Client, told []*clusterdoc.TaskReport) (news bool) {
-	o.agent.cfg.Logger.Warn("the agent has connected to the pool again")
+	o.cfg.Logger.Warn("the agent has connected to the pool again")
 	o.client = c
 	has := map[clusterdoc.TaskID]bool{}
 	for _, r := range told {
 		has[r.TaskID] = true
 		news = o.report(r) || news
 	}
-	for _, id := range o.agent.state.ids() {
-		if t := o.agent.state.tasks[id]; o.has[id] && !has[id] && t.end == nil {
+	for _, id := range sortedIDs(o.has) {
+		if t := o.has[id]; !has[id] && !t.ended {
 			delete(o.late, id)
-			news = o.end(clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskLost, Round: o.round(id),
+			news = o.end(clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskLost, Round: t.round,
 				Error: "the connection to the pool broke off"}) || news
 		}
 	}
@@ -277,11 +284,11 @@ func (o *poolOf) again(c *pool.Client, told []*clusterdoc.TaskReport) (news bool
 	return news
 }
 
-// report takes what the process says of a home or task.
+// report takes what the process says of a parameter server or task.
 func (o *poolOf) report(r *clusterdoc.TaskReport) (news bool) {
 	final := r.State == clusterdoc.TaskEnded || r.State == clusterdoc.TaskLost
 	switch {
-	case !o.has[r.TaskID]: // the server has its end, or does not want it
+	case o.has[r.TaskID] == nil: // the server has its end, or does not want it
 		if o.client == nil {
 			return false // the next process does not know it
 		}
@@ -294,38 +301,29 @@ func (o *poolOf) report(r *clusterdoc.TaskReport) (news bool) {
 	case r.State == clusterdoc.TaskOrdered:
 		return false
 	case !final:
-		o.agent.state.progressed(*r)
-		return true
+		o.has[r.TaskID].round = r.Round
+		return o.owner.told(*r)
 	}
 	delete(o.late, r.TaskID)
 	o.changed = time.Now()
 	return o.end(*r)
 }
 
-// end notes the end of a home or task. That of a home follows the rest of its outputs.
+// end notes the end of a parameter server or task.
 func (o *poolOf) end(r clusterdoc.TaskReport) (news bool) {
-	p := o.agent.processes[r.TaskID]
-	if p == nil || !p.home {
-		o.agent.do(o.agent.state.ended(r))
-		return true
-	}
-	if p.end == nil {
-		p.end = &r
-		close(p.over)
-	}
-	return false
+	o.has[r.TaskID].ended = true
+	return o.owner.told(r)
 }
 
 // lose notes that the process is gone, with all that it had.
 func (o *poolOf) lose(why string) {
-	log := o.agent.cfg.Logger
-	if o.deaths++; o.phase == poolEnding || o.phase == poolUp && time.Since(o.begun) > poolRest {
+	log := o.cfg.Logger
+	if o.deaths++; o.phase == poolEnding || o.phase == poolUp && time.Since(o.begun) > poolPause {
 		o.deaths = 0
 	}
 	var lost []clusterdoc.TaskID
-	for _, id := range o.agent.state.ids() {
-		t := o.agent.state.tasks[id]
-		if o.has[id] && t.end == nil {
+	for _, id := range sortedIDs(o.has) {
+		if !o.has[id].ended {
 			queued := slices.ContainsFunc(o.queue, func(q *pool.Request) bool { return q.Order != nil && q.Order.TaskID == id })
 			if !queued || o.phase == poolStarting {
 				lost = append(lost, id)
@@ -345,20 +343,12 @@ func (o *poolOf) lose(why string) {
 	o.to(poolNone)
 	clear(o.late)
 	for _, id := range lost {
-		o.end(clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskLost, Error: why, Round: o.round(id)})
+		o.end(clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskLost, Error: why, Round: o.has[id].round})
 	}
 	o.begin(o.holds)
 	if len(o.queue) > 0 {
 		o.launch()
 	}
-}
-
-// round is how many rounds a home has said to be saved.
-func (o *poolOf) round(id clusterdoc.TaskID) int64 {
-	if t := o.agent.state.tasks[id]; t != nil && t.last != nil {
-		return t.last.Round
-	}
-	return 0
 }
 
 // look ends a pool that has nothing to do, and kills one that does not obey.
@@ -384,7 +374,7 @@ func (o *poolOf) look() {
 		}
 		o.listenFor(now)
 	case poolStarting:
-		if since > poolStart+poolRest {
+		if since > poolStart+poolPause {
 			o.killPool("it does not answer")
 		}
 	case poolEnding:
@@ -419,11 +409,11 @@ func (o *poolOf) killPool(why string) {
 		return
 	}
 	o.killed = true
-	o.agent.cfg.Logger.Error("the pool is killed", "reason", why)
+	o.cfg.Logger.Error("the pool is killed", "reason", why)
 	if r, ok := runner.Find(o.dir); ok {
 		_ = r.Signal(unix.SIGINT)
 		time.AfterFunc(runnerObeys, func() { // its runner may have been stopped
-			if r.Alive() && o.agent.context.Err() == nil {
+			if r.Alive() && o.context.Err() == nil {
 				_ = runner.End(o.dir) // a process that does not end keeps the pool as it is
 			}
 		})

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -16,15 +15,15 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// launch starts the process. One that ended at once rests first.
+// launch starts the process. One that ended at once waits first.
 func (o *poolOf) launch() {
 	o.to(poolStarting)
 	o.life++
 	o.killed = false
 	if o.deaths > 1 {
-		rest := min(100*time.Millisecond<<min(o.deaths, 10), poolRest)
+		pause := min(100*time.Millisecond<<min(o.deaths, 10), poolPause)
 		life := o.life
-		time.AfterFunc(rest, func() { o.tell(poolEvent{life: life, again: true}) })
+		time.AfterFunc(pause, func() { o.tell(poolEvent{life: life, again: true}) })
 		return
 	}
 	o.launchNow()
@@ -34,7 +33,7 @@ func (o *poolOf) launchNow() {
 	o.begun = time.Now()
 	over, err := o.spawn()
 	if err != nil {
-		o.agent.cfg.Logger.Error("the process that computes for relaxed round jobs cannot be started", "error", err)
+		o.cfg.Logger.Error("the process that computes for relaxed round jobs cannot be started", "error", err)
 		life := o.life
 		go o.tell(poolEvent{life: life, gone: true, why: err.Error()})
 		return
@@ -45,23 +44,22 @@ func (o *poolOf) launchNow() {
 
 // spawn writes the directory of the process and starts its runner. over is closed when the runner has ended.
 func (o *poolOf) spawn() (over chan struct{}, err error) {
-	a := o.agent
 	if err := os.RemoveAll(o.dir); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return nil, err
 	}
-	spec := &pool.Spec{Python: a.cfg.Python, MemoryBytes: a.cfg.ModelBytes, LogLimit: a.logLimit}
-	for i, d := range a.cfg.Devices.Devices() {
-		spec.Devices = append(spec.Devices, pool.Device{Type: d.Type, Visible: a.cfg.Devices.Visible(i)})
+	spec := &pool.Spec{Python: o.cfg.Python, MemoryBytes: o.cfg.ModelBytes, LogLimit: o.logLimit}
+	for i, d := range o.cfg.Devices.Devices() {
+		spec.Devices = append(spec.Devices, pool.Device{Type: d.Type, Visible: o.cfg.Devices.Visible(i)})
 	}
 	token := strings.ToLower(rand.Text())
-	run := &runner.Spec{Command: slices.Concat(a.cfg.PoolRunner, []string{o.dir}), Directory: o.dir, LogLimit: 1 << 20,
-		Token: token, Cgroup: a.cgroup, Env: append(a.passedOn(nil), "HARE_TASK_TOKEN="+token)}
+	run := &runner.Spec{Command: slices.Concat(o.cfg.PoolRunner, []string{o.dir}), Directory: o.dir, LogLimit: 1 << 20,
+		Token: token, Cgroup: o.cgroup, Env: append(o.passedOn(nil), "HARE_TASK_TOKEN="+token)}
 	err = pool.WriteSpec(o.dir, spec)
 	if err == nil {
-		err = runner.SetLease(o.dir, a.leaseUntil)
+		err = runner.SetLease(o.dir, o.leaseUntil)
 	}
 	if err == nil {
 		err = runner.WriteSpec(o.dir, run)
@@ -69,7 +67,7 @@ func (o *poolOf) spawn() (over chan struct{}, err error) {
 	if err != nil {
 		return nil, err
 	}
-	child, started, err := a.startRunner(o.dir)
+	child, started, err := o.startRunner(o.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +83,14 @@ func (o *poolOf) spawn() (over chan struct{}, err error) {
 // watch tells the agent when no process of the pool is left.
 func (o *poolOf) watch(life int, over <-chan struct{}) {
 	<-over
-	if o.agent.context.Err() != nil {
+	if o.context.Err() != nil {
 		return // the next life of the agent sees to it
 	}
 	e, err := runner.ReadExit(o.dir)
 	why := e.Error
 	if err != nil {
 		if err := runner.Clear(o.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-			o.agent.cfg.Logger.Error("processes of the pool may be left", "error", err)
+			o.cfg.Logger.Error("processes of the pool may be left", "error", err)
 		}
 		why = "the process that watches over the pool was killed"
 	}
@@ -108,7 +106,7 @@ func (o *poolOf) watch(life int, over <-chan struct{}) {
 		}
 	}
 	if err := patiently(func() error { return os.RemoveAll(o.dir) }); err != nil {
-		o.agent.cfg.Logger.Warn("the directory of the pool cannot be removed", "error", err)
+		o.cfg.Logger.Warn("the directory of the pool cannot be removed", "error", err)
 	}
 	o.tell(poolEvent{life: life, gone: true, why: why})
 }
@@ -119,13 +117,13 @@ const maxBroken = 5
 // connect connects to the process when it listens, and again where a connection ends and the process does not: another
 // process of the user may have connected. One that cannot be reached for long is killed.
 func (o *poolOf) connect(life int, over <-chan struct{}, c *pool.Client) {
-	patience := poolStart + poolRest
+	patience := poolStart + poolPause
 	for broken := 0; ; {
 		begun := time.Now()
 		if c != nil {
 			o.listen(life, c)
 			patience = o.obeys
-			if broken++; time.Since(begun) > poolRest {
+			if broken++; time.Since(begun) > poolPause {
 				broken = 1
 			}
 		}
@@ -135,7 +133,7 @@ func (o *poolOf) connect(life int, over <-chan struct{}, c *pool.Client) {
 		}
 		select {
 		case <-over:
-		case <-o.agent.context.Done():
+		case <-o.context.Done():
 		default:
 			if c != nil && broken <= maxBroken {
 				o.tell(poolEvent{life: life, client: c, told: has})
@@ -169,12 +167,12 @@ func (o *poolOf) dial(over <-chan struct{}, patience time.Duration) (*pool.Clien
 		select {
 		case <-over:
 			return nil, nil
-		case <-o.agent.context.Done():
+		case <-o.context.Done():
 			return nil, nil
 		default:
 		}
 		if c, err := pool.Dial(o.dir); err == nil {
-			stop := context.AfterFunc(o.agent.context, c.Close)
+			stop := context.AfterFunc(o.context, c.Close)
 			has, err := c.Greeting(patience - time.Since(begun))
 			if stop(); err == nil {
 				return c, has
@@ -210,8 +208,8 @@ func (o *poolOf) adopt() error {
 		select {
 		case <-over:
 		case <-time.After(poolStart):
-			o.agent.cfg.Logger.Error("the pool does not end")
-		case <-o.agent.context.Done():
+			o.cfg.Logger.Error("the pool does not end")
+		case <-o.context.Done():
 		}
 		return nil
 	}
@@ -225,63 +223,16 @@ func (o *poolOf) adopt() error {
 	return nil
 }
 
-// takeOver goes on with a home or task. A home that has not said its port is given up, because the server must not
-// hear of it without.
+// takeOver goes on with a parameter server or task. A parameter server that has not said its port is given up, because
+// the server must not hear of it without.
 func (o *poolOf) takeOver(c *pool.Client, r *clusterdoc.TaskReport) {
-	home := r.Task == 0
-	if home && r.State == clusterdoc.TaskOrdered {
+	if r.Task == 0 && r.State == clusterdoc.TaskOrdered {
 		c.Send(&pool.Request{Type: pool.Kill, Task: &r.TaskID})
 		return
 	}
-	a := o.agent
-	o.has[r.TaskID] = true
-	a.state.adopt(r.TaskID, clusterdoc.OrderCompute)
-	if home {
-		a.state.tasks[r.TaskID].order = clusterdoc.OrderHome
-		a.state.tasks[r.TaskID].last = r
-		if p, err := a.openHome(r.TaskID); err == nil {
-			a.processes[r.TaskID] = p
-			go a.follow(p)
-			go a.exchange(p)
-		}
-	}
+	o.has[r.TaskID] = &poolTask{round: r.Round}
+	o.owner.adopted(r)
 	if r.State == clusterdoc.TaskEnded || r.State == clusterdoc.TaskLost {
 		go o.tell(poolEvent{life: o.life, event: &pool.Event{Type: pool.Report, Report: r}})
 	}
-	a.cfg.Logger.Info("a round job of the agent's earlier life goes on", "job", r.Job, "attempt", r.Attempt, "task",
-		r.Task)
-}
-
-// sweep removes the outputs of homes that the pool does not have, when the server has them.
-func (a *Agent) sweep() error {
-	dirs, err := filepath.Glob(filepath.Join(a.tasksDir(), "*", homeFile))
-	if err != nil {
-		return err
-	}
-	for _, file := range dirs {
-		dir := filepath.Dir(file)
-		mine := false
-		for _, p := range a.processes {
-			mine = mine || p.home && p.dir == dir
-		}
-		if mine {
-			continue
-		}
-		p := &process{dir: dir, home: true, over: make(chan struct{}), done: make(chan struct{})}
-		text, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(text, &p.id)
-		}
-		if err != nil || filepath.Base(dir) != dirName(p.id) { // the agent was killed before it was written
-			if err := os.RemoveAll(dir); err != nil {
-				return err
-			}
-			continue
-		}
-		p.end = &clusterdoc.TaskReport{TaskID: p.id, State: clusterdoc.TaskLost}
-		close(p.over)
-		go a.follow(p)
-		go a.remove(p)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ type state struct {
 // taskState is a task that the agent has, or had and still has to clean up.
 type taskState struct {
 	order    string                 // the type of the order that has begun it
-	last     *clusterdoc.TaskReport // of a home that runs: what was said of it last
+	last     *clusterdoc.TaskReport // of a parameter server that runs: what was last said of it
 	end      *clusterdoc.TaskReport // nil while the task runs
 	unwanted bool                   // the server gave the task away: its end is not reported
 	reported int64                  // number of the report of its end
@@ -30,7 +31,7 @@ type taskState struct {
 type actionKind int
 
 const (
-	actStart  actionKind = iota // start the task or home of the order, or compute its task
+	actStart  actionKind = iota // start the task or parameter server of the order, or compute its task
 	actStop                     // end the task with its grace
 	actKill                     // end the task at once
 	actForget                   // the server has its end: remove what is left of it
@@ -66,7 +67,7 @@ func (s *state) holds() (all []clusterdoc.TaskReport) {
 			all = append(all, *t.end)
 		case t.last != nil:
 			all = append(all, *t.last)
-		case t.order == clusterdoc.OrderHome: // without a port it would be taken for one that is played
+		case t.order == clusterdoc.OrderHome: // without a port it would be taken for a simulated one
 		default:
 			all = append(all, clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskRunning})
 		}
@@ -75,12 +76,11 @@ func (s *state) holds() (all []clusterdoc.TaskReport) {
 }
 
 // ids are the tasks in a fixed order.
-func (s *state) ids() []clusterdoc.TaskID {
-	var ids []clusterdoc.TaskID
-	for id := range s.tasks {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b clusterdoc.TaskID) int {
+func (s *state) ids() []clusterdoc.TaskID { return sortedIDs(s.tasks) }
+
+// sortedIDs are the keys of a map in a fixed order.
+func sortedIDs[T any](of map[clusterdoc.TaskID]T) []clusterdoc.TaskID {
+	return slices.SortedFunc(maps.Keys(of), func(a, b clusterdoc.TaskID) int {
 		if c := strings.Compare(a.Job, b.Job); c != 0 {
 			return c
 		}
@@ -89,7 +89,6 @@ func (s *state) ids() []clusterdoc.TaskID {
 		}
 		return a.Task - b.Task
 	})
-	return ids
 }
 
 // registered begins an epoch. told are the tasks that the registration held.
@@ -170,7 +169,7 @@ func (s *state) running(id clusterdoc.TaskID) {
 	}
 }
 
-// progressed notes that a home or a task of a round runs, or how far a round job is.
+// progressed notes that a parameter server or a task of a round runs, or how far a round job is.
 func (s *state) progressed(r clusterdoc.TaskReport) {
 	if t := s.tasks[r.TaskID]; t != nil && t.end == nil && !t.unwanted {
 		if t.order == clusterdoc.OrderHome {

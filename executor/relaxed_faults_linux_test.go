@@ -54,8 +54,8 @@ func TestDevicesOfCommandsThatNeverRun(t *testing.T) {
 func TestPlayedAndRealDevicesDoNotMix(t *testing.T) {
 	dir := relaxedModules(t)
 	for played, c := range map[bool]struct{ home, want string }{
-		true:  {"played", "pretended GPUs play the home of the job"},
-		false: {"real", "a node with real GPUs is the home of the job"},
+		true:  {"played", "pretended GPUs simulate the parameter server of the job"},
+		false: {"real", "a node with real GPUs is the parameter server of the job"},
 	} {
 		o := newOrders(t, 9)
 		stopReal := agentOf(t, o, "real", t.TempDir(), "cpu=1", 0)

@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,44 +20,8 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// passed are the variables of the agent's environment that tasks get.
-var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"}
-
-// process is a task with its runner.
-type process struct {
-	id     clusterdoc.TaskID
-	dir    string
-	piece  []byte   // of an output, while it is uploaded
-	sent   [2]int64 // of stdout and stderr, what the server has
-	full   [2]bool
-	over   chan struct{}          // closed when the runner has ended
-	forget atomic.Bool            // the outputs are not needed any more
-	home   bool                   // of a relaxed round job, which has no runner: its outputs are in the directory
-	end    *clusterdoc.TaskReport // of a home that has ended
-	said   rounds.Progress        // of a round job, what the server was told last
-	done   chan struct{}          // closed when the outputs were uploaded, or given up
-}
-
-// idFile keeps which task a directory belongs to, and which devices the task has. homeFile is in place of it for a
-// home of a relaxed round job.
-const (
-	idFile   = "task.json"
-	homeFile = "home.json"
-)
-
-// kept is the content of idFile.
-type kept struct {
-	clusterdoc.TaskID
-	Devices []int `json:"devices,omitempty"`
-}
-
-// dirName is the name of the directory of a task.
-func dirName(id clusterdoc.TaskID) string {
-	return fmt.Sprintf("%s.%d.%d", id.Job, id.Attempt, id.Task)
-}
-
-// startTask makes the directory of a task and starts its runner. An error of the start stands in the directory as
-// its end.
+// startTask makes the directory of a task and starts its runner. An error of the start is written to the
+// directory as its end.
 func (a *Agent) startTask(o *clusterdoc.Order) (*process, error) {
 	p := &process{id: o.TaskID, dir: filepath.Join(a.tasksDir(), dirName(o.TaskID)), over: make(chan struct{}),
 		done: make(chan struct{})}
@@ -208,43 +168,6 @@ func (a *Agent) visible(devices []int) []string {
 	return names
 }
 
-// startRunner starts the runner of a directory: the one that is ready, or a new one.
-func (a *Agent) startRunner(dir string) (*os.Process, *os.File, error) {
-	defer func() { go a.prepare() }()
-	select {
-	case s := <-a.spares:
-		child, started, err := s.Run(dir)
-		if err == nil {
-			return child, started, nil
-		}
-		a.cfg.Logger.Warn("the runner that was kept ready is gone", "error", err)
-	default:
-	}
-	return runner.Start(a.cfg.Runner, dir)
-}
-
-// passedOn are the variables of the agent's environment that all tasks get, with those of a job.
-func (a *Agent) passedOn(own map[string]string) (env []string) {
-	// A name stands in the list once: of two, most programs take the first.
-	all := map[string]string{}
-	for _, name := range slices.Concat(passed, a.cfg.PassEnv) {
-		if v, ok := os.LookupEnv(name); ok {
-			all[name] = v
-		}
-	}
-	if user := a.cfg.RunAs; user != nil {
-		all["HOME"], all["USER"], all["LOGNAME"], all["SHELL"] = user.Home, user.Name, user.Name, user.Shell
-		if !slices.Contains(a.cfg.PassEnv, "TMPDIR") {
-			delete(all, "TMPDIR") // the agent's may be closed to the user
-		}
-	}
-	maps.Copy(all, own)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		env = append(env, name+"="+all[name])
-	}
-	return env
-}
-
 // environment is the whole environment of a task.
 func (a *Agent) environment(o *clusterdoc.Order, checkpoints, token string) []string {
 	env := a.passedOn(o.Start.Env)
@@ -275,7 +198,7 @@ func (a *Agent) adopt() error {
 	}
 	for _, e := range entries {
 		dir := filepath.Join(a.tasksDir(), e.Name())
-		if _, err := os.Stat(filepath.Join(dir, homeFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, serverFile)); err == nil {
 			continue
 		}
 		var task kept
@@ -308,34 +231,6 @@ func (a *Agent) adopt() error {
 	return nil
 }
 
-// await waits for the end of a runner that is not a child of this process.
-func await(dir string) {
-	for range 100 { // the runner may be about to say its number
-		if _, ok := runner.Find(dir); ok {
-			break
-		}
-		if _, err := runner.ReadExit(dir); err == nil {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	for {
-		p, ok := runner.Find(dir)
-		if !ok {
-			return
-		}
-		fd, err := unix.PidfdOpen(p.PID, 0)
-		if err != nil {
-			time.Sleep(100 * time.Millisecond)
-			continue
-		}
-		if p.Alive() {
-			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
-		}
-		_ = unix.Close(fd)
-	}
-}
-
 // do does what the state asks for.
 func (a *Agent) do(todo []action) {
 	for _, x := range todo {
@@ -361,7 +256,7 @@ func (a *Agent) do(todo []action) {
 			if x.kind == actKill {
 				sig = unix.SIGINT // the runner ends the task at once
 			}
-			log.Info("told to end", "signal", unix.SignalName(sig))
+			log.Info("asked to end", "signal", unix.SignalName(sig))
 			if p != nil {
 				go signalRunner(p, sig, log)
 				go a.insist(p, x.grace(), log)
@@ -394,35 +289,4 @@ func (a *Agent) begin(o *clusterdoc.Order) {
 	a.processes[o.TaskID] = p
 	go a.follow(p)
 	go a.exchangeAsUser(p)
-}
-
-// signalRunner sends a signal to a runner, which may only be starting.
-func signalRunner(p *process, sig unix.Signal, log *slog.Logger) {
-	for {
-		if r, ok := runner.Find(p.dir); ok {
-			if err := r.Signal(sig); err != nil && !errors.Is(err, unix.ESRCH) {
-				log.Error("a task cannot be told to end", "error", err)
-			}
-			return
-		}
-		select {
-		case <-p.over:
-			return
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-// remove removes the directory of a task, once its outputs are uploaded, or after a minute.
-func (a *Agent) remove(p *process) {
-	select {
-	case <-p.done:
-	case <-time.After(time.Minute):
-		p.forget.Store(true)
-	case <-a.context.Done():
-		return
-	}
-	if err := os.RemoveAll(p.dir); err != nil {
-		a.cfg.Logger.Warn("the directory of a task cannot be removed", "directory", p.dir, "error", err)
-	}
 }

@@ -19,7 +19,7 @@ type Source interface {
 	Devices() []clusterdoc.AgentDevice
 	// Visible is what CUDA_VISIBLE_DEVICES says of a device.
 	Visible(i int) string
-	// Pretended says that a job on the device that says how long it takes is played and not run.
+	// Pretended says that a job on the device that says how long it takes is simulated and not run.
 	Pretended() bool
 	// Faults maps the places of devices that are not well to the reasons.
 	Faults(ctx context.Context) (map[int]string, error)
@@ -35,7 +35,7 @@ func Parse(text string) (Source, error) {
 		name, count, found := strings.Cut(strings.TrimSpace(part), "=")
 		n, err := strconv.Atoi(count)
 		if !found || name == "" || err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is no list of devices: give TYPE=NUMBER,…, such as V100=2,T4=2 or cpu=2", part)
+			return nil, fmt.Errorf("%q is not a list of devices: give TYPE=NUMBER,…, such as V100=2,T4=2 or cpu=2", part)
 		}
 		if len(f.types)+n > most {
 			return nil, fmt.Errorf("%q has more than %d devices", text, most)

@@ -1,7 +1,6 @@
 package link_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net"
@@ -26,7 +25,7 @@ func Example() {
 		}
 	}()
 	l := link.New(a, 1<<10)
-	go l.Read(bufio.NewReader(a))
+	go l.Read()
 	answer, err := l.Call(context.Background(), &link.Frame{Header: link.Header{Kind: "state", Round: 3}})
 	if err != nil {
 		fmt.Println(err)

@@ -26,7 +26,7 @@ type Kind string
 // Hello is the first frame of a connection, from the side that has made it.
 const Hello Kind = "hello"
 
-// Header is what a frame says beside its bytes. A kind uses the members that it needs.
+// Header is what a frame says besides its bytes. A kind uses the members that it needs.
 type Header struct {
 	Kind   Kind  `json:"kind"`
 	Number int64 `json:"number,omitempty"` // of the request, from 1 in each connection
@@ -87,7 +87,7 @@ func WriteFrame(w io.Writer, f *Frame) error {
 	return err
 }
 
-// ReadFrame reads a frame that has at most a number of bytes beside its header. It returns io.EOF where r ends before
+// ReadFrame reads a frame that has at most a number of bytes besides its header. It returns io.EOF where r ends before
 // a frame, and a *FrameError for one that breaks the rules.
 func ReadFrame(r io.Reader, most int64) (*Frame, error) {
 	var size [4]byte
@@ -132,6 +132,7 @@ func cut(err error) error {
 // Link is a connection on which requests are answered. Safe for concurrent use.
 type Link struct {
 	conn  net.Conn
+	in    *bufio.Reader
 	most  int64         // bytes of a frame that is received
 	write chan struct{} // has a token while a frame is written
 
@@ -144,17 +145,20 @@ type Link struct {
 
 // New returns a connection whose frames have at most a number of bytes.
 func New(conn net.Conn, most int64) *Link {
-	return &Link{conn: conn, most: most, write: make(chan struct{}, 1), pending: map[int64]chan *Frame{},
-		over: make(chan struct{})}
+	return &Link{conn: conn, in: bufio.NewReaderSize(conn, 1<<16), most: most, write: make(chan struct{}, 1),
+		pending: map[int64]chan *Frame{}, over: make(chan struct{})}
 }
 
 // Over is closed when the connection is over.
 func (l *Link) Over() <-chan struct{} { return l.over }
 
+// Receive waits for the next frame. The side that answers calls it.
+func (l *Link) Receive() (*Frame, error) { return ReadFrame(l.in, l.most) }
+
 // Read hands answers to those who wait for them, until the connection is over. The side that asks calls it.
-func (l *Link) Read(r *bufio.Reader) {
+func (l *Link) Read() {
 	for {
-		f, err := ReadFrame(r, l.most)
+		f, err := l.Receive()
 		if err == nil {
 			l.mu.Lock()
 			c := l.pending[f.Number]

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -153,7 +152,7 @@ func TestLinkEnds(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()
 	l := New(a, 1<<10)
-	go l.Read(bufio.NewReader(a))
+	go l.Read()
 	answered := make(chan error, 1)
 	go func() {
 		_, err := l.Call(t.Context(), &Frame{Header: Header{Kind: "fetch"}})
@@ -196,7 +195,7 @@ func TestLastAnswerCounts(t *testing.T) {
 		h := &hasty{Conn: a}
 		l := New(h, 1<<10)
 		h.gone = l.over
-		go l.Read(bufio.NewReader(a))
+		go l.Read()
 		go func() {
 			defer b.Close()
 			if f, err := ReadFrame(b, 0); err == nil {
@@ -214,7 +213,7 @@ func TestCallEndsWithItsContext(t *testing.T) {
 	a, b := net.Pipe() // which takes nothing that is not read
 	defer b.Close()
 	l := New(a, 1<<10)
-	go l.Read(bufio.NewReader(a))
+	go l.Read()
 	first, endFirst := context.WithCancel(t.Context())
 	second, endSecond := context.WithCancel(t.Context())
 	defer endSecond()

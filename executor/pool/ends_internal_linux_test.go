@@ -16,12 +16,12 @@ func TestTaskAfterItsHome(t *testing.T) {
 	p := testPool(t, 0)
 	s := clusterdoc.RoundStart{Module: "line", Tasks: 2, Rounds: 2, Secret: "s"}
 	home := clusterdoc.TaskID{Job: "j1", Attempt: 1}
-	p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(t.TempDir(), "c"), Output: t.TempDir(),
+	p.servers.start(&Request{Type: Serve, Checkpoint: filepath.Join(t.TempDir(), "c"), Output: t.TempDir(),
 		Order: &clusterdoc.Order{TaskID: home, Home: &clusterdoc.HomeStart{RoundStart: s, Directory: examplesOf(t)}}})
 	p.until(t, home, clusterdoc.TaskRunning)
 	taken, free := make(chan struct{}), make(chan struct{})
 	go func() {
-		_ = p.use(context.Background(), &wait{device: 0, job: "j2"}, func(int) error {
+		_ = p.turns.use(context.Background(), &wait{device: 0, job: "j2"}, func(int) error {
 			close(taken)
 			<-free
 			return nil
@@ -29,20 +29,20 @@ func TestTaskAfterItsHome(t *testing.T) {
 	}()
 	<-taken
 	id := clusterdoc.TaskID{Job: "j1", Attempt: 1, Task: 1}
-	p.startCompute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{RoundStart: s,
+	p.compute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{RoundStart: s,
 		Directory: examplesOf(t)}})
 	for waits := false; !waits; time.Sleep(time.Millisecond) {
-		p.mu.Lock()
+		p.turns.mu.Lock()
 		waits = len(p.turns.waiting) == 1
-		p.mu.Unlock()
+		p.turns.mu.Unlock()
 	}
-	p.mu.Lock()
-	kill := p.entries[home].kill
-	p.mu.Unlock()
+	p.reports.mu.Lock()
+	kill := p.reports.entries[home].kill
+	p.reports.mu.Unlock()
 	kill()
 	p.until(t, home, clusterdoc.TaskEnded)
 	close(free)
-	if end := p.until(t, id, clusterdoc.TaskLost); !strings.Contains(end.Error, "home of the job has ended") {
+	if end := p.until(t, id, clusterdoc.TaskLost); !strings.Contains(end.Error, "parameter server of the job has ended") {
 		t.Errorf("%+v", end)
 	}
 }
@@ -56,7 +56,7 @@ func TestHomeStopsBeforeItRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := clusterdoc.TaskID{Job: "j1", Attempt: 1}
-	p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(dir, "c"), Output: t.TempDir(),
+	p.servers.start(&Request{Type: Serve, Checkpoint: filepath.Join(dir, "c"), Output: t.TempDir(),
 		Order: &clusterdoc.Order{TaskID: home, Home: &clusterdoc.HomeStart{Directory: dir,
 			RoundStart: clusterdoc.RoundStart{Module: "slow", Tasks: 1, Rounds: 1, Secret: "s"}}}})
 	for from := time.Now(); ; time.Sleep(time.Millisecond) {
@@ -67,9 +67,9 @@ func TestHomeStopsBeforeItRuns(t *testing.T) {
 			t.Fatal("the module is not imported")
 		}
 	}
-	p.mu.Lock()
-	stop := p.entries[home].stop
-	p.mu.Unlock()
+	p.reports.mu.Lock()
+	stop := p.reports.entries[home].stop
+	p.reports.mu.Unlock()
 	stop(10 * time.Minute)
 	if end := p.until(t, home, clusterdoc.TaskEnded); end.Signal != "SIGTERM" || end.RanS > 40 {
 		t.Errorf("%+v", end)

@@ -20,7 +20,7 @@ func TestRequestsAreChecked(t *testing.T) {
 	}
 	home := &clusterdoc.Order{TaskID: *id, Home: &clusterdoc.HomeStart{RoundStart: start}}
 	for _, good := range []*Request{
-		task(func(*clusterdoc.Compute) {}), {Type: Home, Order: home, Checkpoint: "/c", Output: "/o"},
+		task(func(*clusterdoc.Compute) {}), {Type: Serve, Order: home, Checkpoint: "/c", Output: "/o"},
 		{Type: Stop, Task: id, GraceS: 2}, {Type: Kill, Task: id}, {Type: Forget, Task: id},
 		{Type: Hold, Devices: []int{0, 1}}, {Type: Hold}, {Type: Ping}, {Type: End},
 	} {
@@ -37,7 +37,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		}
 	}
 	for _, bad := range []*Request{
-		{}, {Type: "what"}, {Type: Home, Order: home}, {Type: Home}, {Type: Compute}, {Type: Compute, Order: home},
+		{}, {Type: "what"}, {Type: Serve, Order: home}, {Type: Serve}, {Type: Compute}, {Type: Compute, Order: home},
 		{Type: Stop}, {Type: Stop, Task: id, GraceS: -1}, {Type: Hold, Devices: []int{2}}, {Type: Hold, Devices: []int{-1}},
 		task(func(c *clusterdoc.Compute) { c.Device = 2 }), task(func(c *clusterdoc.Compute) { c.Task = 2 }),
 		task(func(c *clusterdoc.Compute) { c.Round = -1 }), task(func(c *clusterdoc.Compute) { c.Tasks = 0 }),
@@ -48,7 +48,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		}
 	}
 	for says, text := range map[string]string{
-		"is no message":    "\x00\x00\x00\x02[]",
+		"is not a message": "\x00\x00\x00\x02[]",
 		"there may be":     string(binary.BigEndian.AppendUint32(nil, maxMessage+1)),
 		"ended inside":     "\x00\x00\x00\x09{}",
 		"there may be 2 t": "\x00\x00\x00\x01{",

@@ -16,6 +16,25 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
+// shortPath is a path of a file in a directory that is short enough for a socket, while the directory is open.
+func shortPath(dir *os.File, name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
+}
+
+// listen makes the socket of the process.
+func listen(dir string) (*net.UnixListener, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	l, err := worker.Listen(shortPath(d, socketFile))
+	if err == nil {
+		l.SetUnlinkOnClose(false) // its path is that of another file by then
+	}
+	return l, err
+}
+
 // outbox sends messages over a connection in order, without making the sender wait: what the connection does not take
 // at once is sent by a goroutine.
 type outbox struct {
@@ -76,7 +95,7 @@ func (o *outbox) now(b []byte) (sent int) {
 	return sent
 }
 
-// close ends the connection. What was not sent is told to the next agent.
+// close ends the connection. The next agent gets what was not sent.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -142,7 +161,7 @@ func (c *Client) Receive() (*Event, error) {
 	return e, nil
 }
 
-// Greeting waits, for some time at most, until the process has told of each home and task that it has.
+// Greeting waits, for some time at most, until the process has reported each parameter server and task that it has.
 func (c *Client) Greeting(patience time.Duration) (has []*clusterdoc.TaskReport, err error) {
 	if err := c.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err

@@ -1,11 +1,11 @@
 // Package pool is the process of a node that computes for relaxed round jobs: any number of jobs share its devices,
-// round by round. For some jobs the node is the home, which holds the parameters, adds up the gradients of each round
-// and makes the steps; for others it computes tasks, takes the parameters from their homes, and brings the gradients
+// round by round. For some jobs the node is the parameter server, which adds up the gradients of each round and makes
+// the steps; for others it computes tasks, takes the parameters from their parameter servers, and brings the gradients
 // there. One Python worker a device serves all jobs (package worker).
 //
-// An agent starts the process beside a runner, as it starts a task, so that it ends when the agent's lease runs out.
+// An agent starts the process under a runner, as it starts a task, so that it ends when the agent's lease runs out.
 // The directory of the process has pool.json (what the devices are; by the agent) and socket, where the agent asks. An
-// agent that is killed and started again connects again, and is told what goes on and what has ended meanwhile.
+// agent that is killed and started again connects again, and gets what goes on and what has ended meanwhile.
 package pool
 
 import (
@@ -34,7 +34,7 @@ type Spec struct {
 	Python []string `json:"python,omitempty"`
 	// MemoryBytes is the memory of each device for the state of jobs; zero means no limit.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
-	// LogLimit is how many bytes of the output of a home are kept.
+	// LogLimit is how many bytes of the output of a parameter server are kept.
 	LogLimit int64 `json:"log_limit"`
 }
 
@@ -57,13 +57,13 @@ func WriteSpec(dir string, s *Spec) error {
 // RequestType says what an agent asks.
 type RequestType string
 
-// The requests of an agent. Only Hold and Ping are answered; what becomes of homes and tasks is reported.
+// The requests of an agent. Only Hold and Ping are answered; what becomes of parameter servers and tasks is reported.
 const (
-	Home    RequestType = "home"    // hold the parameters of a job
+	Serve   RequestType = "home"    // be the parameter server of a job
 	Compute RequestType = "compute" // compute a task
-	Stop    RequestType = "stop"    // end a home when it has saved, or a task, within the grace
-	Kill    RequestType = "kill"    // end a home or task at once
-	Forget  RequestType = "forget"  // the server has the end of the home or task
+	Stop    RequestType = "stop"    // end a parameter server when it has saved, or a task, within the grace
+	Kill    RequestType = "kill"    // end a parameter server or task at once
+	Forget  RequestType = "forget"  // the server has the end of the parameter server or task
 	Hold    RequestType = "hold"    // leave the devices to other programs until the next Hold
 	Ping    RequestType = "ping"    // say Pong
 	End     RequestType = "end"     // end the process
@@ -72,9 +72,9 @@ const (
 // Request is what an agent asks.
 type Request struct {
 	Type RequestType `json:"type"`
-	// Order is that of Home and Compute.
+	// Order is that of Serve and Compute.
 	Order *clusterdoc.Order `json:"order,omitempty"`
-	// Checkpoint and Output are, of Home, the path of the checkpoint and the directory that keeps the output.
+	// Checkpoint and Output are, of Serve, the path of the checkpoint and the directory that keeps the output.
 	Checkpoint string `json:"checkpoint,omitempty"`
 	Output     string `json:"output,omitempty"`
 	// Task and GraceS are those of Stop, Kill and Forget.
@@ -88,10 +88,10 @@ type Request struct {
 // EventType says what the process tells its agent.
 type EventType string
 
-// The events of a process. After an agent has connected it is told a Report of each home and task, then Ready. The
-// state of one that has not said anything yet is TaskOrdered.
+// The events of a process. An agent that has connected gets a Report of each parameter server and task, then Ready.
+// The state of one that has not said anything yet is TaskOrdered.
 const (
-	Report EventType = "report" // where a home or task stands
+	Report EventType = "report" // where a parameter server or task stands
 	Ready  EventType = "ready"
 	Held   EventType = "held" // no worker is left on the devices of the Hold with the number
 	Pong   EventType = "pong" // the process does what it is asked
@@ -107,7 +107,7 @@ type Event struct {
 // maxMessage is the most bytes of a message between an agent and the process.
 const maxMessage = 1 << 20
 
-// MessageError says that the other side sent something that is no message.
+// MessageError says that the other side sent something that is not a message.
 type MessageError struct{ Reason string }
 
 func (e *MessageError) Error() string { return "pool: " + e.Reason }
@@ -139,7 +139,7 @@ func readMessage(r io.Reader, v any) error {
 		return &MessageError{"the connection ended inside a message"}
 	}
 	if err := fastjson.Unmarshal(text, v); err != nil { // every task waits for this
-		return &MessageError{fmt.Sprintf("what came is no message: %.100v", err)}
+		return &MessageError{fmt.Sprintf("what came is not a message: %.100v", err)}
 	}
 	return nil
 }
@@ -148,9 +148,9 @@ func readMessage(r io.Reader, v any) error {
 func (q *Request) check(devices int) error {
 	o := q.Order
 	switch q.Type {
-	case Home:
+	case Serve:
 		if o == nil || o.Home == nil || q.Checkpoint == "" || q.Output == "" || o.Home.Tasks < 1 {
-			return &MessageError{"a home lacks its order, checkpoint or output"}
+			return &MessageError{"a parameter server lacks its order, checkpoint or output"}
 		}
 	case Compute:
 		if o == nil || o.Compute == nil || o.Compute.Tasks < 1 {

@@ -15,7 +15,7 @@ import (
 )
 
 // testPool is a pool in this process, with one device of a memory.
-func testPool(t *testing.T, memory int64) *Pool {
+func testPool(t *testing.T, memory int64) *process {
 	t.Helper()
 	if err := exec.Command("python3", "-c", "import sys; assert sys.version_info >= (3, 11)").Run(); err != nil {
 		t.Skip("no Python 3.11")
@@ -29,7 +29,7 @@ func testPool(t *testing.T, memory int64) *Pool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := newPool(&Spec{Devices: []Device{{Type: "cpu"}}, MemoryBytes: memory, LogLimit: 1 << 20}, sockets)
+	p, err := newProcess(&Spec{Devices: []Device{{Type: "cpu"}}, MemoryBytes: memory, LogLimit: 1 << 20}, sockets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +42,8 @@ func testPool(t *testing.T, memory int64) *Pool {
 	return p
 }
 
+func (p *process) compute(o *clusterdoc.Order) { p.computer.start(o, p.sourceOf) }
+
 func examplesOf(t *testing.T) string {
 	t.Helper()
 	examples, err := filepath.Abs("../../executor/python/examples")
@@ -52,12 +54,12 @@ func examplesOf(t *testing.T) string {
 }
 
 // until waits until a home or task stands in a state.
-func (p *Pool) until(t *testing.T, id clusterdoc.TaskID, s clusterdoc.TaskState) clusterdoc.TaskReport {
+func (p *process) until(t *testing.T, id clusterdoc.TaskID, s clusterdoc.TaskState) clusterdoc.TaskReport {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
-		p.mu.Lock()
-		r := p.entries[id].report
-		p.mu.Unlock()
+		p.reports.mu.Lock()
+		r := p.reports.entries[id].report
+		p.reports.mu.Unlock()
 		if r.State == s {
 			return r
 		}
@@ -77,7 +79,7 @@ func TestModelsTakeTurns(t *testing.T) {
 	dir := t.TempDir()
 	for j := range jobs {
 		starts[j] = clusterdoc.RoundStart{Module: "line", Tasks: 1, Rounds: rounds, Secret: "s"}
-		p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(dir, fmt.Sprint(j)), Output: t.TempDir(),
+		p.servers.start(&Request{Type: Serve, Checkpoint: filepath.Join(dir, fmt.Sprint(j)), Output: t.TempDir(),
 			Order: &clusterdoc.Order{TaskID: name(j), Home: &clusterdoc.HomeStart{RoundStart: starts[j],
 				Directory: examplesOf(t)}}})
 		p.until(t, name(j), clusterdoc.TaskRunning)
@@ -86,7 +88,7 @@ func TestModelsTakeTurns(t *testing.T) {
 		for j := range jobs {
 			id := name(j)
 			id.Task = int(r) + 1
-			p.startCompute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{Round: r, RoundStart: starts[j],
+			p.compute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{Round: r, RoundStart: starts[j],
 				Directory: examplesOf(t)}})
 			if end := p.until(t, id, clusterdoc.TaskEnded); end.ExitCode == nil || *end.ExitCode != 0 {
 				t.Fatalf("%+v", end)
@@ -98,7 +100,7 @@ func TestModelsTakeTurns(t *testing.T) {
 			t.Errorf("%+v", end)
 		}
 	}
-	c, err := p.node.Counts(0)
+	c, err := p.workers.Counts(0)
 	if err != nil || c.Evictions < 3 || c.Prefetches < 3 {
 		t.Errorf("%+v %v", c, err)
 	}
@@ -111,12 +113,12 @@ func TestHomeOutOfReach(t *testing.T) {
 	defer func() { patience = was }()
 	p := testPool(t, 0)
 	id := clusterdoc.TaskID{Job: "j1", Attempt: 1, Task: 1}
-	p.startCompute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{Address: "127.0.0.1:1",
+	p.compute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{Address: "127.0.0.1:1",
 		Directory: examplesOf(t), RoundStart: clusterdoc.RoundStart{Module: "line", Tasks: 1, Rounds: 1, Secret: "s"}}})
 	if end := p.until(t, id, clusterdoc.TaskLost); !strings.Contains(end.Error, "cannot be reached at 127.0.0.1:1") {
 		t.Errorf("%+v", end)
 	}
-	if _, _, err := p.node.Version("j1.1"); !errors.Is(err, worker.ErrUnknownJob) {
+	if _, _, err := p.workers.Version("j1.1"); !errors.Is(err, worker.ErrUnknownJob) {
 		t.Errorf("the job is kept: %v", err)
 	}
 }
@@ -124,7 +126,7 @@ func TestHomeOutOfReach(t *testing.T) {
 // The agent is told of a task that computes for longer than a second, and a stop waits for it within its grace.
 func TestLongTask(t *testing.T) {
 	p := testPool(t, 0)
-	go p.tellLong()
+	go p.computer.tellLong()
 	dir := t.TempDir()
 	text := "import time\nBACKEND = 'plain'\ndef build(): return {'x': [0.0]}\n" +
 		"def batch(r, t): time.sleep(600 if t else 2)\ndef loss(p, b): return 0.0, {'x': [0.0]}\n"
@@ -133,18 +135,18 @@ func TestLongTask(t *testing.T) {
 	}
 	s := clusterdoc.RoundStart{Module: "long", Tasks: 2, Rounds: 1, Secret: "s"}
 	home := clusterdoc.TaskID{Job: "j1", Attempt: 1}
-	p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(dir, "c"), Output: t.TempDir(),
+	p.servers.start(&Request{Type: Serve, Checkpoint: filepath.Join(dir, "c"), Output: t.TempDir(),
 		Order: &clusterdoc.Order{TaskID: home, Home: &clusterdoc.HomeStart{RoundStart: s, Directory: dir}}})
 	p.until(t, home, clusterdoc.TaskRunning)
 	task := func(number int, grace time.Duration) clusterdoc.TaskReport {
 		t.Helper()
 		id := clusterdoc.TaskID{Job: "j1", Attempt: 1, Task: number}
-		p.startCompute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{Task: number - 1, RoundStart: s,
+		p.compute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{Task: number - 1, RoundStart: s,
 			Directory: dir}})
 		p.until(t, id, clusterdoc.TaskRunning)
-		p.mu.Lock()
-		stop := p.entries[id].stop
-		p.mu.Unlock()
+		p.reports.mu.Lock()
+		stop := p.reports.entries[id].stop
+		p.reports.mu.Unlock()
 		stop(grace)
 		return p.until(t, id, clusterdoc.TaskEnded)
 	}

@@ -148,7 +148,7 @@ func (p *process) home(job, module string, tasks int, rounds int64) (clusterdoc.
 	p.t.Helper()
 	s := clusterdoc.RoundStart{Module: module, Tasks: tasks, Rounds: rounds, Secret: "secret of " + job}
 	id := clusterdoc.TaskID{Job: job, Attempt: 1}
-	p.client.Send(&pool.Request{Type: pool.Home, Checkpoint: filepath.Join(p.dir, job+".hare"), Output: p.t.TempDir(),
+	p.client.Send(&pool.Request{Type: pool.Serve, Checkpoint: filepath.Join(p.dir, job+".hare"), Output: p.t.TempDir(),
 		Order: &clusterdoc.Order{Type: clusterdoc.OrderHome, TaskID: id,
 			Home: &clusterdoc.HomeStart{Name: job, RoundStart: s, Directory: jobsFolder(p.t)}}})
 	r := p.until(id, clusterdoc.TaskRunning, clusterdoc.TaskEnded, clusterdoc.TaskLost)
@@ -199,7 +199,7 @@ func TestTasksGoHome(t *testing.T) {
 			Compute: &clusterdoc.Compute{RoundStart: x.start, Directory: jobsFolder(t), Address: fmt.Sprintf("127.0.0.1:%d",
 				port)}}})
 		if r := b.until(id, clusterdoc.TaskEnded, clusterdoc.TaskLost); r.State != clusterdoc.TaskLost ||
-			!strings.Contains(r.Error, "is not the home of the attempt") {
+			!strings.Contains(r.Error, "is not the parameter server of the attempt") {
 			t.Errorf("%+v", r)
 		}
 	}

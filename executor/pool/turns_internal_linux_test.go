@@ -6,11 +6,11 @@ import (
 )
 
 func turnsOf(kinds ...string) *turns {
-	t := &turns{}
-	for _, k := range append(kinds, "") { // the host
-		t.devices = append(t.devices, &device{kind: k, after: map[string][]string{}})
+	var devices []Device
+	for _, k := range kinds {
+		devices = append(devices, Device{Type: k})
 	}
-	return t
+	return newTurns(devices)
 }
 
 // ask adds a call and gives devices away.
@@ -99,9 +99,8 @@ func TestExpectedJobs(t *testing.T) {
 	for _, j := range []string{"a.1", "b.1", "a.1", "c.1", "a.1", "b.1", "a.1", "d.1", "a.1", "e.1", "a.1", "a.1"} {
 		d.began(j)
 	}
-	of := func(job string) *compute { return &compute{key: key{job, 1}} }
-	d.orders = []*compute{of("c"), of("a"), of("f"), of("c")}
-	if next := d.next(of("a")); !slices.Equal(next, []string{"c.1", "f.1", "e.1", "d.1", "b.1"}) {
+	d.orders = []*queued{{"c.1"}, {"a.1"}, {"f.1"}, {"c.1"}}
+	if next := d.next("a.1"); !slices.Equal(next, []string{"c.1", "f.1", "e.1", "d.1", "b.1"}) {
 		t.Error(next)
 	}
 	x.forget("e.1")
@@ -109,7 +108,7 @@ func TestExpectedJobs(t *testing.T) {
 	if d.last != "" {
 		t.Errorf("%s is still the last job", d.last)
 	}
-	if next := d.next(of("b")); !slices.Equal(next, []string{"c.1", "a.1", "f.1"}) {
+	if next := d.next("b.1"); !slices.Equal(next, []string{"c.1", "a.1", "f.1"}) {
 		t.Error(next)
 	}
 }

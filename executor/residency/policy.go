@@ -6,7 +6,7 @@ import "slices"
 // speculative memory management of Hare (HPDC 2022, section 4): the running model stays;
 // of the others, a model of the next tasks stays before one that no expected task needs, and
 // among those the model whose task ended last. It departs from the paper where even the next
-// models do not fit beside the running one: then the model that is needed last leaves
+// models do not fit next to the running one: then the model that is needed last leaves
 // for one that is needed before, so that a task seldom waits.
 type Hare struct {
 	// Models is how many of the next models count; zero means 4.

@@ -1,6 +1,6 @@
 // Package residency decides which models stay in the memory of one GPU, which model is
 // copied there before its task begins, and which are evicted to make room. The package is
-// pure: a Cache is told which task begins and which tasks are expected next, and returns
+// pure: a Cache learns which task begins and which tasks are expected next, and returns
 // what to do. Copies are made by others.
 //
 // A model is the state of one job: parameters and the state of the optimiser. While a task
@@ -200,7 +200,7 @@ func (c *Cache) ahead(running string, next []Model) []Model {
 }
 
 // bring makes m resident where possible. A Load always is possible; a Prefetch is given up where
-// m does not fit beside the running model.
+// m does not fit next to the running model.
 func (c *Cache) bring(actions []Action, m Model, how ActionType, next []Model) []Action {
 	i, ok := c.find(m.Job)
 	switch {

@@ -37,13 +37,13 @@ func AwaitCopy(ctx context.Context, dir string, out io.Writer) error {
 }
 
 // NewCheckpointCheck reads the header of a checkpoint that is open, with its rounds as Version, and checks
-// what is written to it afterwards. It does not read the state. Damaged says so of the error where the file is no
-// checkpoint.
+// what is written to it afterwards. It does not read the state. Damaged says so of the error where the file is not
+// a checkpoint.
 func NewCheckpointCheck(f *os.File) (*worker.CheckpointCheck, error) {
 	return worker.NewCheckpointCheck(f)
 }
 
-// Damaged reports whether an error means that a file is no checkpoint, or a damaged one.
+// Damaged reports whether an error means that a file is not a checkpoint, or a damaged one.
 func Damaged(err error) bool { return errors.As(err, new(*worker.CheckpointError)) }
 
 // HasRound reports whether a file is a checkpoint that is not damaged, with so many rounds or more.

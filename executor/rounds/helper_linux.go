@@ -1,21 +1,16 @@
 package rounds
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/hare-sched/hare/executor/link"
 	"github.com/hare-sched/hare/executor/worker"
 )
-
-// redial is the rest between two attempts to reach the node that holds the parameters.
-const redial = 200 * time.Millisecond
 
 // helper computes tasks for the program that holds the parameters.
 type helper struct {
@@ -33,74 +28,59 @@ func (t *trainer) help(ctx context.Context) error {
 	}
 	h := &helper{trainer: t, settings: settings}
 	h.add = sync.OnceValue(func() error {
-		return worker.Again(ctx, 3, func() error { return t.node.Add(ctx, 0, t.spec.job()) })
+		return worker.Again(ctx, AddCrashes, func() error { return t.node.Add(ctx, 0, t.spec.job()) })
 	})
 	go func() { _ = h.add() }() // while the nodes find each other
-	for heard := time.Now(); ; {
-		dialer := net.Dialer{Timeout: greeting}
-		conn, err := dialer.DialContext(ctx, "tcp", t.spec.Peers.Address)
-		if err == nil {
-			var said, over bool
-			said, over, err = h.serve(ctx, conn)
-			var bad *helpError
-			switch {
-			case over:
-				return nil
-			case errors.As(err, &bad):
-				return bad.err
-			case said:
-				heard = time.Now()
-			}
+	patience := t.spec.Peers.patience()
+	err = link.Persist(ctx, patience, func() (said, done bool, err error) {
+		said, done, err = h.connect(ctx)
+		var own *nodeError
+		if errors.As(err, &own) {
+			return said, true, own.err
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if wait := t.spec.Peers.patience(); time.Since(heard) > wait {
-			return fmt.Errorf("the node that holds the parameters cannot be reached at %s: %w (%w)", t.spec.Peers.Address, err,
-				&unheardError{0, wait})
-		}
-		select {
-		case <-time.After(redial):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return said, done, err
+	})
+	var unreachable *link.UnreachableError
+	if errors.As(err, &unreachable) {
+		return fmt.Errorf("the node that holds the parameters cannot be reached at %s: %w (%w)", t.spec.Peers.Address,
+			unreachable.Err, &unheardError{0, patience})
 	}
+	return err
 }
 
-// helpError is an error of this node, which another connection does not mend.
-type helpError struct{ err error }
+// nodeError is an error of this node, which another connection does not mend.
+type nodeError struct{ err error }
 
-func (e *helpError) Error() string { return e.err.Error() }
+func (e *nodeError) Error() string { return e.err.Error() }
 
-// serve answers the requests of one connection. said tells that there was one; over that the last round is done.
-func (h *helper) serve(ctx context.Context, conn net.Conn) (said, over bool, err error) {
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+// connect makes a connection and answers its requests. said tells that there was one; done that the last round is
+// over.
+func (h *helper) connect(ctx context.Context) (said, done bool, err error) {
+	l, err := link.Dial(ctx, h.spec.Peers.Address, h.settings, worker.MaxJobBytes)
+	if err != nil {
+		return false, false, err
+	}
+	defer l.End(net.ErrClosed)
+	stop := context.AfterFunc(ctx, func() { l.End(ctx.Err()) })
 	defer stop()
-	link.Watch(conn)
-	secured := tls.Client(conn, h.settings)
 	round := int64(-1)
 	if !h.spec.Peers.Shared {
 		if round, err = ownRound(h.spec.Checkpoint); err != nil {
-			return false, false, &helpError{err}
+			return false, false, &nodeError{err}
 		}
 	}
-	l := link.New(secured, worker.MaxJobBytes)
-	err = l.Send(&link.Frame{Header: link.Header{Kind: link.Hello, Version: link.Version, Job: h.spec.Job,
-		Rank: h.spec.Peers.Rank, Round: round}})
-	if err != nil {
+	if err := l.Hello(link.Header{Job: h.spec.Job, Rank: h.spec.Peers.Rank, Round: round}); err != nil {
 		return false, false, err
 	}
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	r := bufio.NewReaderSize(secured, 1<<16)
 	bad := make(chan error, 1)
 	for {
-		f, err := link.ReadFrame(r, worker.MaxJobBytes)
+		f, err := l.Receive()
 		if err != nil {
 			select {
 			case e := <-bad:
-				return said, false, &helpError{e}
+				return said, false, &nodeError{e}
 			default:
 				return said, false, err
 			}
@@ -111,7 +91,7 @@ func (h *helper) serve(ctx context.Context, conn net.Conn) (said, over bool, err
 			if err == nil {
 				err = l.Send(&link.Frame{Header: f.Header, Payload: payload})
 				if err != nil { // the connection is over, as the reader sees, too
-					_ = conn.Close()
+					l.End(err)
 				}
 				return err == nil
 			}
@@ -119,7 +99,7 @@ func (h *helper) serve(ctx context.Context, conn net.Conn) (said, over bool, err
 			case bad <- err:
 			default:
 			}
-			_ = conn.Close()
+			l.End(err)
 			return false
 		}
 		if f.Kind == kindRun {
@@ -159,7 +139,7 @@ func (h *helper) compute(ctx context.Context, f *link.Frame) ([]byte, error) {
 		return nil, &link.FrameError{Reason: fmt.Sprintf("device %d of %d", f.Device, len(h.spec.GPUs))}
 	}
 	t := worker.Task{Job: h.spec.Job, Round: f.Round, Task: f.Task}
-	err := worker.Again(ctx, maxCrashes, func() error {
+	err := worker.Again(ctx, MaxCrashes, func() error {
 		r, err := h.node.Run(ctx, f.Device, t, nil)
 		f.Loss, f.ComputeS = r.Loss, r.ComputeS
 		return err

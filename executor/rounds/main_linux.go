@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -17,35 +15,23 @@ import (
 	"github.com/hare-sched/hare/executor/worker"
 )
 
-const (
-	// maxCrashes is how often a worker may die at the same call before the job ends.
-	maxCrashes = 8
-	// RestSaves is how many times the duration of the last save lies between two saves, at the least.
-	RestSaves = 10
-	// maxSocketPath is the length of the path of a socket directory that workers can use.
-	maxSocketPath = 75
-	// lastSave is how long the other nodes may take to keep the last checkpoint of a job that is told to end.
-	lastSave = 2 * time.Second
-)
+// lastSave is how long the other nodes may take to keep the last checkpoint of a job that is asked to end.
+const lastSave = 2 * time.Second
 
 // trainer trains one job.
 type trainer struct {
-	dir  string
-	spec Spec
-	node *worker.Node
-	home *home // of the program that holds the parameters of a job on several nodes
+	dir    string
+	spec   Spec
+	node   *worker.Node
+	server *Server // of rank 0
+	nodes  *nodes  // of rank 0 of a job on several nodes
 	// slots are the devices of the job, those of the other nodes too.
 	slots []slot
-
-	saved    Progress
-	saveTook time.Duration
-	savedAt  time.Time
-	loss     string // of the last round that was computed
-	line     string // that says so
+	saved Progress // on all nodes
 }
 
 // Main trains the round job of a directory until its last round, and returns nil then. SIGTERM and SIGINT end it
-// when what is done is saved. An error stands in the directory, too, as the progress of the job.
+// when what is done is saved. An error is written to the directory, too, as the progress of the job.
 func Main(dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -58,7 +44,7 @@ func Main(dir string) error {
 		err = t.run(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		t.saved.Error, t.saved.Apart = err.Error(), apart(err)
+		t.saved.Error, t.saved.Apart = err.Error(), unreachable(err)
 		if w := writeFile(dir, progressFile, &t.saved); w != nil {
 			err = errors.Join(err, w)
 		}
@@ -67,7 +53,7 @@ func Main(dir string) error {
 }
 
 func (t *trainer) run(ctx context.Context) (err error) {
-	sockets, remove, err := socketDirectory(t.dir)
+	sockets, remove, err := worker.SocketDirectory(t.dir, "sockets", "hare-rounds-")
 	if err != nil {
 		return err
 	}
@@ -80,95 +66,81 @@ func (t *trainer) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.node.Close()) }()
-	for d := range t.spec.GPUs {
-		t.slots = append(t.slots, func(ctx context.Context, round int64, task int) (*float64, error) {
-			r, err := t.node.Run(ctx, d, worker.Task{Job: t.spec.Job, Round: round, Task: task}, nil)
-			return r.Loss, err
-		})
+	if p := t.spec.Peers; p != nil && p.Rank > 0 {
+		return t.help(ctx)
 	}
-	if p := t.spec.Peers; p != nil {
-		if p.Rank > 0 {
-			return t.help(ctx)
-		}
-		if t.home, err = newHome(&t.spec, t.node); err != nil {
+	t.server = NewServer(ServerConfig{Node: t.node, Job: t.spec.job(), Rounds: t.spec.Rounds,
+		Checkpoint: t.spec.Checkpoint, Directory: t.dir, Out: os.Stdout, Use: useFirst,
+		Saved: func(ctx context.Context, p Progress) error {
+			err := t.nodes.keep(ctx, func(*peer) bool { return true })
+			if err == nil {
+				t.saved = p
+			}
+			return err
+		}})
+	for d := range t.spec.GPUs {
+		t.slots = append(t.slots, t.slotOf(d))
+	}
+	if t.spec.Peers != nil {
+		if t.nodes, err = newNodes(&t.spec, t.server); err != nil {
 			return err
 		}
-		defer t.home.close()
+		defer t.nodes.close()
 	}
 	if t.spec.Fetch != nil {
 		if err := AwaitCopy(ctx, t.dir, os.Stdout); err != nil {
 			return err
 		}
 	}
-	if t.home != nil {
-		if err := t.home.gather(ctx); err != nil {
+	if t.nodes != nil {
+		if err := t.nodes.gather(ctx); err != nil {
 			return err
 		}
-		t.slots = append(t.slots, t.home.slots()...)
+		t.slots = append(t.slots, t.nodes.slots()...)
 	}
-	round, err := t.begin(ctx)
+	round, err := t.server.Start(ctx)
 	if err != nil {
 		return err
 	}
-	if err := t.home.spread(ctx, round); err != nil {
+	if err := t.nodes.spread(ctx, round); err != nil {
 		return err
 	}
-	if err := t.say(Progress{Round: round}); err != nil {
+	t.saved = Progress{Round: round}
+	if err := writeFile(t.dir, progressFile, &t.saved); err != nil {
 		return err
 	}
-	for ; round < t.spec.Rounds; round++ {
-		if err = t.round(ctx, round); err != nil {
-			break
-		}
-		fmt.Println(t.line)
-		if round+1 < t.spec.Rounds && time.Since(t.savedAt) < RestSaves*t.saveTook {
-			continue
-		}
-		if err := t.save(ctx); err != nil {
-			return err
-		}
+	if err = t.server.Train(ctx, t.compute); err == nil {
+		return t.nodes.finish(ctx)
 	}
-	if err == nil {
-		return t.home.finish(ctx)
-	}
-	if now, _, stale := t.node.Version(t.spec.Job); stale == nil && now > t.saved.Round {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
-		defer cancel()
-		err = errors.Join(err, t.save(last))
-	}
-	return err
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
+	defer cancel()
+	return errors.Join(err, t.server.SaveRemainder(last))
 }
 
-// slot computes a task on a device, of this node or another, and returns its loss.
-type slot func(ctx context.Context, round int64, task int) (*float64, error)
+// useFirst calls f with the first device, whose worker makes the steps.
+func useFirst(ctx context.Context, crashes int, f func(device int) error) error {
+	return worker.Again(ctx, crashes, func() error { return f(0) })
+}
+
+// slotOf is a device of this node.
+func (t *trainer) slotOf(device int) slot {
+	return func(ctx context.Context, round int64, task int) error {
+		x := worker.Task{Job: t.spec.Job, Round: round, Task: task}
+		r, err := t.node.Run(ctx, device, x, nil)
+		if err == nil {
+			t.server.Took(x, r.Loss)
+		}
+		return err
+	}
+}
 
 // job is the job as workers know it.
 func (s *Spec) job() worker.Job {
 	return worker.Job{ID: s.Job, Module: s.Module, Directory: s.Directory, Tasks: s.Tasks, Seed: s.Seed}
 }
 
-// begin adds the job, in the state of its checkpoint where it has one, and returns the round that it is in.
-func (t *trainer) begin(ctx context.Context) (round int64, err error) {
-	j := t.spec.job()
-	err = worker.Again(ctx, 3, func() error {
-		if _, err := os.Stat(t.spec.Checkpoint); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				return t.node.Add(ctx, 0, j)
-			}
-			return err
-		}
-		round, err = t.node.Resume(ctx, 0, j, t.spec.Checkpoint)
-		return err
-	})
-	if err == nil && round > 0 {
-		fmt.Printf("goes on from the checkpoint after %d rounds\n", round)
-	}
-	return round, err
-}
-
-// round computes the tasks of a round on all devices, and makes the step.
-func (t *trainer) round(ctx context.Context, round int64) error {
-	losses := make([]*float64, t.spec.Tasks)
+// compute computes the tasks of a round on all devices.
+func (t *trainer) compute(ctx context.Context, round int64) error {
 	errs := make([]error, len(t.slots))
 	var next atomic.Int64
 	var failed atomic.Bool
@@ -185,11 +157,7 @@ func (t *trainer) round(ctx context.Context, round int64) error {
 				if task >= t.spec.Tasks {
 					return
 				}
-				errs[d] = worker.Again(ctx, maxCrashes, func() error {
-					loss, err := t.slots[d](ctx, round, task)
-					losses[task] = loss
-					return err
-				})
+				errs[d] = worker.Again(ctx, MaxCrashes, func() error { return t.slots[d](ctx, round, task) })
 				if errs[d] != nil {
 					failed.Store(true)
 				}
@@ -202,40 +170,5 @@ func (t *trainer) round(ctx context.Context, round int64) error {
 			return err
 		}
 	}
-	t.loss, t.line = worker.MeanLoss(losses), worker.LossLine(round, losses)
-	return worker.Again(ctx, maxCrashes, func() error {
-		_, err := t.node.Step(ctx, 0, t.spec.Job, round)
-		return err
-	})
-}
-
-// save writes the checkpoint, on all nodes of the job, and then says how far the job is.
-func (t *trainer) save(ctx context.Context) error {
-	begun := time.Now()
-	round, err := t.node.Save(t.spec.Job, t.spec.Checkpoint)
-	if err == nil {
-		err = t.home.keep(ctx, func(*peer) bool { return true })
-	}
-	if err != nil {
-		return err
-	}
-	t.savedAt = time.Now()
-	t.saveTook = t.savedAt.Sub(begun)
-	return t.say(Progress{Round: round, Loss: t.loss})
-}
-
-func (t *trainer) say(p Progress) error {
-	t.saved = p
-	return writeFile(t.dir, progressFile, &p)
-}
-
-// socketDirectory is a directory for the sockets of the workers: in the directory of the attempt where the path is
-// short enough for a socket.
-func socketDirectory(dir string) (path string, remove func(), err error) {
-	path = filepath.Join(dir, "sockets")
-	if abs, err := filepath.Abs(path); err == nil && len(abs) <= maxSocketPath {
-		return path, func() { _ = os.RemoveAll(path) }, nil
-	}
-	path, err = os.MkdirTemp("", "hare-rounds-")
-	return path, func() { _ = os.RemoveAll(path) }, err
+	return nil
 }

@@ -1,6 +1,6 @@
 // Package rounds is the program of a round job: it trains a module on the GPUs of one attempt, and goes on from the
 // last checkpoint of the attempts before. An agent starts it as it starts any command, so that it ends when it is
-// told to, and when the agent's lease runs out.
+// asked to, and when the agent's lease runs out.
 //
 // The directory of the attempt has rounds.json (what to train; by the agent), progress.json (how far it is; by
 // this program) and, where the agent gets a checkpoint first, fetched.json (that it has; by the agent).
@@ -106,7 +106,8 @@ type Progress struct {
 // WriteSpec writes what the program trains that is started with the directory.
 func WriteSpec(dir string, s *Spec) error { return writeFile(dir, specFile, s) }
 
-// ReadSpec reads what the program of a directory trains; an error that is fs.ErrNotExist says that it is no round job.
+// ReadSpec reads what the program of a directory trains; an error that is fs.ErrNotExist says that it is not a round
+// job.
 func ReadSpec(dir string) (s Spec, err error) {
 	err = readFile(dir, specFile, &s)
 	return s, err
@@ -120,9 +121,6 @@ func ReadFetched(dir string) (f Fetched, err error) {
 	err = readFile(dir, fetchedFile, &f)
 	return f, err
 }
-
-// WriteProgress says how far a job is whose home is not this program, but package pool's.
-func WriteProgress(dir string, p *Progress) error { return writeFile(dir, progressFile, p) }
 
 // ReadProgress reads how far the program of a directory is; an error that is fs.ErrNotExist says that it has not
 // said anything.
@@ -147,7 +145,7 @@ func readFile(dir, name string, v any) error {
 		return err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return fmt.Errorf("%s is no file of a round job", f.Name())
+		return fmt.Errorf("%s is not a file of a round job", f.Name())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {

@@ -25,7 +25,7 @@ func Conceal() error {
 // open files.
 func protect() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 
-// The places in /proc/PID/stat of the addresses of the environment, counted behind the name of the program.
+// The places in /proc/PID/stat of the addresses of the environment, counted after the name of the program.
 const (
 	envStart = 50 - 3
 	envEnd   = 51 - 3

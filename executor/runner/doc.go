@@ -1,5 +1,5 @@
 // Package runner is the process that stands between an agent and one task. It starts the task's program, keeps its
-// outputs with a cap, ends all of its processes when it is told to or when the agent's lease runs out, and writes
+// outputs with a cap, ends all of its processes when it is asked to or when the agent's lease runs out, and writes
 // down how the program ended. An agent that dies therefore breaks nothing: the agent that is started after it finds
 // the runner in the task's directory and goes on with it.
 //
@@ -25,7 +25,7 @@ const (
 	logFile     = "runner.log" // what the runner itself has to say
 )
 
-// Spec is what a runner starts. Command and Env stand in a file of their own, which does not outlive the start: both
+// Spec is what a runner starts. Command and Env are in a file of their own, which does not outlive the start: both
 // may have secrets.
 type Spec struct {
 	Command   []string `json:"-"`

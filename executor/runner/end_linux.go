@@ -61,7 +61,7 @@ type Guard struct {
 	Directory string
 	// Limit is how much longer any task may go on, whatever the file of its lease says; nil means no limit.
 	Limit func() time.Duration
-	// Failed is told why a task could not be ended, which is tried again; nil means nobody.
+	// Failed gets why a task could not be ended, which is tried again; nil means nobody.
 	Failed func(dir string, err error)
 
 	ends map[string]chan error // of tasks that are being ended
@@ -76,7 +76,7 @@ func (g *Guard) Look() (left int, next time.Duration) {
 	}
 	next = guardEvery
 	dirs := []string{filepath.Join(g.Directory, "pool")}
-	tasks, _ := os.ReadDir(filepath.Join(g.Directory, "tasks")) // that there are none is no error
+	tasks, _ := os.ReadDir(filepath.Join(g.Directory, "tasks")) // none is not an error
 	for _, t := range tasks {
 		dirs = append(dirs, filepath.Join(g.Directory, "tasks", t.Name()))
 	}
@@ -135,7 +135,7 @@ func (g *Guard) Look() (left int, next time.Duration) {
 // The name of the file of an agent's directory that says which process watches over its tasks.
 const guardFile = "guard.json"
 
-// guardVariable gives a spare runner the directory that it watches over.
+// guardVariable gives a warm runner the directory that it watches over.
 const guardVariable = "HARE_RUNNER_GUARDS"
 
 // replaced reports whether another process watches over the tasks of a directory.

@@ -11,7 +11,7 @@ import (
 var bare = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
 	"CUDA_*", "NVIDIA_*", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK"}
 
-// Environment is what runners and other processes beside an agent get of its environment. All else stays behind: a
+// Environment is what runners and other processes of an agent get of its environment. Nothing else is passed on: a
 // process of the same user can read the environment of another one.
 func Environment() (env []string) {
 	for _, v := range os.Environ() {

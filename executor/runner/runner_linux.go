@@ -25,7 +25,7 @@ import (
 const killTime = 30 * time.Second
 
 // Main is a runner: it runs the task of a directory to its end. SIGTERM ends the task with its grace, SIGINT at
-// once. The error is one of the runner itself; how the task ended stands in the directory.
+// once. The error is one of the runner itself; how the task ended is in the directory.
 func Main(dir string) error {
 	// The parent-death signal of the program is bound to the thread that starts it.
 	runtime.LockOSThread()
@@ -35,7 +35,7 @@ func Main(dir string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	if dir != spareArgument {
+	if dir != warmArgument {
 		if err := protect(); err != nil {
 			return err
 		}
@@ -391,8 +391,8 @@ func start(program []string, argument, guards string, files []*os.File) (p *os.P
 	return p, started, nil
 }
 
-// spareArgument stands in place of the directory of a runner that is told it later.
-const spareArgument = "-"
+// warmArgument takes the place of the directory of a runner that learns it later.
+const warmArgument = "-"
 
 // waitForTask reads the directory of its task from standard input, and watches over the tasks of the agent's directory
 // meanwhile. When the agent has ended it goes on with that until they have ended, or another process does it. "" says
@@ -446,17 +446,17 @@ func logTo(dir string) error {
 	return unix.Dup3(int(log.Fd()), 2, 0)
 }
 
-// Spare is a runner that has no task yet: the start of the program, which takes longer than all else of a task's
-// start, is behind it.
-type Spare struct {
+// Warm is a runner that has no task yet: the start of the program, which takes longer than all else of a task's
+// start, is done.
+type Warm struct {
 	process *os.Process
 	in      *os.File
 	started *os.File
 }
 
-// Prepare starts a spare runner. Until it has a task it watches over the tasks of the agent's directory ("" means
+// Prepare starts a warm runner. Until it has a task it watches over the tasks of the agent's directory ("" means
 // none), and ends when the caller has ended or called Close and no task is left there.
-func Prepare(program []string, directory string) (*Spare, error) {
+func Prepare(program []string, directory string) (*Warm, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -467,7 +467,7 @@ func Prepare(program []string, directory string) (*Spare, error) {
 		return nil, err
 	}
 	defer out.Close()
-	p, started, err := start(program, spareArgument, directory, []*os.File{out, null, null})
+	p, started, err := start(program, warmArgument, directory, []*os.File{out, null, null})
 	if err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
@@ -475,41 +475,41 @@ func Prepare(program []string, directory string) (*Spare, error) {
 		begun, _ := startOf(p.Pid)
 		err = writeFile(directory, guardFile, Process{p.Pid, begun})
 	}
-	s := &Spare{p, in, started}
+	w := &Warm{p, in, started}
 	if err != nil {
-		s.Close()
+		w.Close()
 		return nil, err
 	}
-	return s, nil
+	return w, nil
 }
 
-// Ready reports whether the spare waits for a task. One that was stopped goes on.
-func (s *Spare) Ready() bool {
-	p := Process{PID: s.process.Pid}
+// Ready reports whether the runner waits for a task. One that was stopped goes on.
+func (w *Warm) Ready() bool {
+	p := Process{PID: w.process.Pid}
 	if p.stopped() {
-		_ = s.process.Signal(unix.SIGCONT)
+		_ = w.process.Signal(unix.SIGCONT)
 	}
 	_, ok := startOf(p.PID)
 	return ok
 }
 
-// Run gives a spare its task, as Start does. Where the error is not nil, the spare has none.
-func (s *Spare) Run(dir string) (p *os.Process, started *os.File, err error) {
-	if _, err = s.in.WriteString(dir + "\n"); err == nil {
-		err = s.in.Close()
+// Run gives a warm runner its task, as Start does. Where the error is not nil, it has none.
+func (w *Warm) Run(dir string) (p *os.Process, started *os.File, err error) {
+	if _, err = w.in.WriteString(dir + "\n"); err == nil {
+		err = w.in.Close()
 	}
 	if err != nil {
-		s.Close()
+		w.Close()
 		return nil, nil, err
 	}
-	return s.process, s.started, nil
+	return w.process, w.started, nil
 }
 
-// Close says that a spare gets no task. It ends once no task is left that it watches over.
-func (s *Spare) Close() {
-	_ = s.in.Close()
-	_ = s.started.Close()
-	go func() { _, _ = s.process.Wait() }()
+// Close says that a warm runner gets no task. It ends once no task is left that it watches over.
+func (w *Warm) Close() {
+	_ = w.in.Close()
+	_ = w.started.Close()
+	go func() { _, _ = w.process.Wait() }()
 }
 
 // Claim takes the right to run the task of a directory, which is given once: to its runner, or to an agent that

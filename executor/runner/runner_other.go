@@ -16,17 +16,17 @@ func Main(string) error { return errLinux }
 // Start starts a runner, on Linux alone.
 func Start([]string, string) (p *os.Process, started *os.File, err error) { return nil, nil, errLinux }
 
-// Spare is a runner without a task, on Linux alone.
-type Spare struct{}
+// Warm is a runner without a task, on Linux alone.
+type Warm struct{}
 
-// Prepare starts a spare runner, on Linux alone.
-func Prepare([]string, string) (*Spare, error) { return nil, errLinux }
+// Prepare starts a warm runner, on Linux alone.
+func Prepare([]string, string) (*Warm, error) { return nil, errLinux }
 
-// Run gives a spare its task, on Linux alone.
-func (*Spare) Run(string) (p *os.Process, started *os.File, err error) { return nil, nil, errLinux }
+// Run gives a warm runner its task, on Linux alone.
+func (*Warm) Run(string) (p *os.Process, started *os.File, err error) { return nil, nil, errLinux }
 
-// Close ends a spare, on Linux alone.
-func (*Spare) Close() {}
+// Close ends a warm runner, on Linux alone.
+func (*Warm) Close() {}
 
 // ReleaseProgram gives memory back, on Linux alone.
 func ReleaseProgram() {}

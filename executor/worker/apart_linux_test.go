@@ -87,7 +87,7 @@ func TestRemoveDuringTheTaskOfAnotherJob(t *testing.T) {
 	}
 	free()
 	train(t, node, j, 0, 2) // also on device 0, which knew the other one
-	if got, err := node.State("j"); err != nil || !bytes.Equal(got, loop(t, j, 2)) {
+	if got, _, err := node.State("j"); err != nil || !bytes.Equal(got, loop(t, j, 2)) {
 		t.Errorf("the state differs from that of a loop: %v", err)
 	}
 }
@@ -121,7 +121,7 @@ func TestCopiesAheadHoldNothing(t *testing.T) {
 	if _, err := node.Step(t.Context(), 0, "j", 3); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := node.State("j"); err != nil || !bytes.Equal(got, loop(t, j, 4)) {
+	if got, _, err := node.State("j"); err != nil || !bytes.Equal(got, loop(t, j, 4)) {
 		t.Errorf("the state differs from that of a loop: %v", err)
 	}
 }

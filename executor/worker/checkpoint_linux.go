@@ -33,7 +33,7 @@ type checkpointHeader struct {
 	SHA256 string `json:"sha256"`
 }
 
-// CheckpointError says that a file is no checkpoint of a job.
+// CheckpointError says that a file is not a checkpoint of a job.
 type CheckpointError struct{ Path, Reason string }
 
 func (e *CheckpointError) Error() string { return e.Path + ": " + e.Reason }
@@ -107,7 +107,7 @@ func (n *Node) Resume(ctx context.Context, device int, j Job, path string) (vers
 }
 
 // ReadCheckpoint reads a checkpoint for another node, and returns its version and its bytes. The error is a
-// *CheckpointError where the file is no checkpoint, or is damaged.
+// *CheckpointError where the file is not a checkpoint, or is damaged.
 func ReadCheckpoint(path string) (version int64, content []byte, err error) {
 	h, _, err := readCheckpoint(path)
 	if err != nil {
@@ -165,14 +165,14 @@ func readCheckpoint(path string) (*checkpointHeader, []byte, error) {
 // readHeader reads the first line of a checkpoint.
 func readHeader(r *bufio.Reader, path string) (h *checkpointHeader, line []byte, err error) {
 	if line, err = r.ReadSlice('\n'); err != nil {
-		return nil, nil, &CheckpointError{path, "is no checkpoint: it has no header"}
+		return nil, nil, &CheckpointError{path, "is not a checkpoint: it has no header"}
 	}
 	h = new(checkpointHeader)
 	if err := json.Unmarshal(bytes.TrimSuffix(line, []byte{'\n'}), h, json.RejectUnknownMembers(true)); err != nil {
-		return nil, nil, &CheckpointError{path, fmt.Sprintf("is no checkpoint: %.200v", err)}
+		return nil, nil, &CheckpointError{path, fmt.Sprintf("is not a checkpoint: %.200v", err)}
 	}
 	if h.Hare != checkpointForm || h.Version < 0 || h.StateBytes < 1 {
-		return nil, nil, &CheckpointError{path, fmt.Sprintf("is no checkpoint that this version reads: %.60q", h.Hare)}
+		return nil, nil, &CheckpointError{path, fmt.Sprintf("is not a checkpoint that this version reads: %.60q", h.Hare)}
 	}
 	return h, line, nil
 }
@@ -188,7 +188,7 @@ type CheckpointCheck struct {
 }
 
 // NewCheckpointCheck reads the header of an open file, wherever the file is read otherwise. The error is a
-// *CheckpointError where the file is no checkpoint.
+// *CheckpointError where the file is not a checkpoint.
 func NewCheckpointCheck(f *os.File) (*CheckpointCheck, error) {
 	h, line, err := readHeader(bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<16), 1<<16), f.Name())
 	if err != nil {
@@ -222,7 +222,7 @@ func (c *CheckpointCheck) Err() error {
 }
 
 // VerifyCheckpoint checks a checkpoint, a piece at a time, and returns its version. The error is a *CheckpointError
-// where the file is no checkpoint, or is damaged.
+// where the file is not a checkpoint, or is damaged.
 func VerifyCheckpoint(path string) (version int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -242,7 +242,7 @@ func VerifyCheckpoint(path string) (version int64, err error) {
 	return c.Version, nil
 }
 
-// MoveCheckpoint renames a file beside path, when it is on disk, and makes the new name durable.
+// MoveCheckpoint renames a file next to path, when it is on disk, and makes the new name durable.
 func MoveCheckpoint(part, path string) error {
 	f, err := os.Open(part)
 	if err == nil {

@@ -94,7 +94,7 @@ func TestJobGoesOnFromItsCheckpoint(t *testing.T) {
 		}
 	}
 	train(t, second, j, 5, 9)
-	got, err := second.State("j")
+	got, _, err := second.State("j")
 	if err != nil {
 		t.Fatal(err)
 	}

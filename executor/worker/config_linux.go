@@ -1,13 +1,11 @@
 package worker
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
-	"time"
-
-	"fmt"
-
 	"syscall"
+	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/executor/residency"
@@ -95,6 +93,20 @@ func (cfg *Config) validate() error {
 	}
 	cfg.Directory = directory
 	return ownDirectory(directory)
+}
+
+// maxSocketPath is the length of the path of a socket directory that workers can use.
+const maxSocketPath = 75
+
+// SocketDirectory is a directory for the sockets of workers: a name in dir where that path is short enough for a
+// socket, and a temporary one with a prefix otherwise. remove removes it.
+func SocketDirectory(dir, name, prefix string) (path string, remove func(), err error) {
+	path = filepath.Join(dir, name)
+	if abs, err := filepath.Abs(path); err != nil || len(abs) > maxSocketPath {
+		path, err = os.MkdirTemp("", prefix)
+		return path, func() { _ = os.RemoveAll(path) }, err
+	}
+	return path, func() { _ = os.RemoveAll(path) }, nil
 }
 
 // ownDirectory makes a directory for this user alone, or refuses one that others may enter.

@@ -33,7 +33,7 @@ type device struct {
 	starting  context.CancelFunc
 }
 
-// maxBackoff is the longest rest after deaths.
+// maxBackoff is the longest pause after deaths.
 const maxBackoff = 30 * time.Second
 
 // backoff is how long a device rests when its process has died a number of times without doing
@@ -42,13 +42,13 @@ func backoff(first time.Duration, deaths int) time.Duration {
 	if deaths < 2 {
 		return 0
 	}
-	rest := first
+	pause := first
 	for range deaths - 2 {
-		if rest *= 2; rest >= maxBackoff {
+		if pause *= 2; pause >= maxBackoff {
 			return maxBackoff
 		}
 	}
-	return min(rest, maxBackoff)
+	return min(pause, maxBackoff)
 }
 
 // do gives f a turn with a process that runs.
@@ -112,7 +112,7 @@ func (d *device) alive(ctx context.Context) (*process, error) {
 	if p != nil {
 		d.deaths++
 	}
-	rest := backoff(d.node.cfg.Backoff, d.deaths)
+	pause := backoff(d.node.cfg.Backoff, d.deaths)
 	d.starting = cancel
 	if d.releasing > 0 || d.closed {
 		cancel()
@@ -120,7 +120,7 @@ func (d *device) alive(ctx context.Context) (*process, error) {
 	d.mu.Unlock()
 	d.cache.Lost()
 	d.attached = map[string]*job{}
-	p, err := d.start(start, rest)
+	p, err := d.start(start, pause)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.starting = nil
@@ -142,9 +142,9 @@ func (d *device) alive(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// start starts a process after a rest.
-func (d *device) start(ctx context.Context, rest time.Duration) (*process, error) {
-	wait := time.NewTimer(rest)
+// start starts a process after a pause.
+func (d *device) start(ctx context.Context, pause time.Duration) (*process, error) {
+	wait := time.NewTimer(pause)
 	defer wait.Stop()
 	select {
 	case <-wait.C:
@@ -198,7 +198,7 @@ func (d *device) attach(ctx context.Context, p *process, j *job) error {
 }
 
 // room has the memory's policy make room for a job and keep what is needed next. before is what the
-// worker must do before the job runs, after is what may be done behind it. The worker copies
+// worker must do before the job runs, after is what may be done after it. The worker copies
 // the state of the job itself when it needs it.
 func (d *device) room(j *job, version int64, next []residency.Model) (before, after []residency.Action, err error) {
 	actions, err := d.cache.Run(d.model(j, version), next)
@@ -277,7 +277,7 @@ func (d *device) expected(next []string) []residency.Model {
 }
 
 // prefetch asks for a copy of a job's state, unless a step is about to replace the state. The worker may make the copy
-// much later, behind the task of another job, and the job goes on meanwhile. The next step writes the other slot; what
+// much later, after the task of another job, and the job goes on meanwhile. The next step writes the other slot; what
 // replaces the slot of the copy makes its version an old one, and workers never use a copy of another version than
 // that which they are asked for.
 func (d *device) prefetch(p *process, a residency.Action) {
@@ -307,7 +307,7 @@ func (d *device) drop(id string) {
 	d.mu.Unlock()
 }
 
-// forget tells the process that a job has ended: at once where the device does nothing, and otherwise behind that.
+// forget tells the process that a job has ended: at once where the device does nothing, and otherwise after that.
 func (d *device) forget(j *job) {
 	tell := func() {
 		defer d.turn.Unlock()
@@ -335,7 +335,7 @@ func (d *device) detach(p *process, j *job) {
 	p.send(&Message{Type: Forget, Job: j.ID}, nil, func(*Message, error) {})
 }
 
-// release ends the process, also one that is being started, which is no death, and waits until it has ended.
+// release ends the process, also one that is being started, which is not a death, and waits until it has ended.
 func (d *device) release() {
 	d.mu.Lock()
 	d.releasing++

@@ -13,10 +13,10 @@
 // refuses a process of another user at the other end. A frame is a length of four bytes, the most significant
 // first, and so many bytes of JSON, at most 1 MiB; [Message] is what it holds, and [Type] lists the requests with
 // their answers. The worker's first message is hello, with the version of the protocol and its process ID. The
-// file descriptor of the shared memory comes beside the frame of attach. Every message has the epoch of the
+// file descriptor of the shared memory comes with the frame of attach. Every message has the epoch of the
 // worker's start, and requests are numbered without gaps. A frame that is cut, too long or not a message, an
 // unknown name, another epoch, or an answer that nobody waits for ends the connection and the worker.
 //
-// This process does not wait for the answers to prefetch and evict: they are sent behind a task, and the worker
+// This process does not wait for the answers to prefetch and evict: they are sent after a task, and the worker
 // does them after the task.
 package worker

@@ -63,7 +63,7 @@ func TestFaultsOfModulesAreSaidInALine(t *testing.T) {
 		"built":    "build() returns no dict of lists",
 		"json":     "has the name of another module: rename it",
 		"missing":  "No module named 'missing'",
-		"a-b":      "is no name of a module",
+		"a-b":      "is not the name of a module",
 		"optimise": "the setting 'rate'",
 		"pair":     "loss() returns no pair",
 		"names":    "loss() has gradients of ['y']",
@@ -251,7 +251,7 @@ func TestTasksOfOtherRoundsAreRefused(t *testing.T) {
 	if err := node.Remove("j"); err != nil {
 		t.Error(err)
 	}
-	if _, err := node.State("j"); !errors.Is(err, worker.ErrUnknownJob) {
+	if _, _, err := node.State("j"); !errors.Is(err, worker.ErrUnknownJob) {
 		t.Errorf("the state of a removed job: %v", err)
 	}
 }

@@ -18,11 +18,11 @@ const MaxFrame = 1 << 20
 // Type says what a message is.
 type Type string
 
-// Requests of the agent, each with the answer of the worker behind it. A worker that cannot
+// Requests of the agent, each with the answer of the worker after it. A worker that cannot
 // do what was asked answers Faulted instead.
 const (
 	Register Type = "register" // Registered: the module is imported and the model built
-	Attach   Type = "attach"   // Attached: the shared memory beside the frame is mapped
+	Attach   Type = "attach"   // Attached: the shared memory that came with the frame is mapped
 	Run      Type = "run"      // Done: the gradient of a task is in shared memory
 	Step     Type = "step"     // Committed: the gradients were summed and one step was made
 	Prefetch Type = "prefetch" // Prefetched: the state is in the device's memory
@@ -86,7 +86,7 @@ type Message struct {
 	FootprintBytes int64  `json:"footprint_bytes,omitzero"`
 }
 
-// ProtocolError says that the other side sent something that is no message, or that does not
+// ProtocolError says that the other side sent something that is not a message, or that does not
 // belong where it came. The connection cannot go on.
 type ProtocolError struct{ Reason string }
 
@@ -132,7 +132,7 @@ func ReadMessage(r io.Reader) (*Message, error) {
 	}
 	m := new(Message)
 	if err := json.Unmarshal(body, m, json.RejectUnknownMembers(true)); err != nil {
-		return nil, protocolErrorf("a frame that is no message: %.200v", err)
+		return nil, protocolErrorf("a frame that is not a message: %.200v", err)
 	}
 	return m, m.validate()
 }

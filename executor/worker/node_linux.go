@@ -22,7 +22,7 @@ type Job struct {
 	Tasks int
 	// Seed is the seed of the initial parameters and of every task.
 	Seed int64
-	// Environment is what the module finds in its environment beside that of the worker, as NAME=value.
+	// Environment is what the module finds in its environment besides that of the worker, as NAME=value.
 	Environment []string
 }
 
@@ -54,7 +54,7 @@ type Task struct {
 	Task  int
 }
 
-// Result is what a task gave, beside its gradient.
+// Result is what a task gave besides its gradient.
 type Result struct {
 	// Loss is nil where it was infinite or not a number.
 	Loss     *float64
@@ -213,19 +213,9 @@ func (n *Node) Version(id string) (version int64, missing []int, err error) {
 	return j.version, missing, nil
 }
 
-// State returns a copy of a job's committed state: its parameters, then what its optimiser
-// remembers, as the backend of the job lays them out.
-func (n *Node) State(id string) ([]byte, error) {
-	j, err := n.job(id)
-	if err != nil {
-		return nil, err
-	}
-	state, _, err := j.copyState()
-	return state, err
-}
-
-// StateAt returns what State does, and the version of the state.
-func (n *Node) StateAt(id string) ([]byte, int64, error) {
+// State returns a copy of a job's committed state, and its version. The state is the job's parameters, then what its
+// optimiser remembers, as the backend of the job lays them out.
+func (n *Node) State(id string) ([]byte, int64, error) {
 	j, err := n.job(id)
 	if err != nil {
 		return nil, 0, err
@@ -252,7 +242,7 @@ func (j *job) committed() int64 {
 }
 
 // Run computes the gradient of a task on a device. next are the jobs whose tasks are expected
-// there afterwards, the soonest first: the state of the first is copied to the device behind
+// there afterwards, the soonest first: the state of the first is copied to the device after
 // the task, without waiting. A task that was computed already gives the earlier result.
 //
 // Run returns a *CrashError where the worker died: the task may be run again at once, on this
@@ -365,7 +355,7 @@ func (n *Node) Step(ctx context.Context, device int, id string, round int64) (in
 }
 
 // Remove forgets a job and frees its memory. It waits for nothing: where a task of the job runs, or a device computes
-// for another job, memory is freed behind that.
+// for another job, memory is freed after that.
 func (n *Node) Remove(id string) error {
 	n.mu.Lock()
 	j, ok := n.jobs[id]

@@ -289,7 +289,7 @@ func TestKillsAndSwitchesChangeNoBit(t *testing.T) {
 				t.Errorf("there were no evictions or no prefetches: %+v", counts)
 			}
 			for _, j := range jobs {
-				got, err := node.State(j.ID)
+				got, _, err := node.State(j.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -324,7 +324,7 @@ func TestExamplesTrain(t *testing.T) {
 			for round := range int64(3) {
 				tr.round([]worker.Job{j}, round)
 			}
-			got, err := node.State("j")
+			got, _, err := node.State("j")
 			if err != nil {
 				t.Fatal(err)
 			}

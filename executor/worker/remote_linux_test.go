@@ -21,7 +21,7 @@ func TestGradientsOfAnotherNode(t *testing.T) {
 	var stale *worker.StaleError
 	var bad *hare.InvalidError
 	for round := range int64(4) {
-		state, err := home.State("j")
+		state, _, err := home.State("j")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestGradientsOfAnotherNode(t *testing.T) {
 		}
 		train(t, home, j, round, round+1)
 	}
-	if got, err := home.State("j"); err != nil || !bytes.Equal(got, loop(t, j, 4)) {
+	if got, _, err := home.State("j"); err != nil || !bytes.Equal(got, loop(t, j, 4)) {
 		t.Errorf("the state differs from that of a loop: %v", err)
 	}
 }
@@ -77,7 +77,7 @@ func TestAdoptedStateReplacesCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	occupy(t, node, "j")()
-	state, err := node.State("j")
+	state, _, err := node.State("j")
 	if err != nil {
 		t.Fatal(err)
 	}

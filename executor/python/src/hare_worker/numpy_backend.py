@@ -19,7 +19,7 @@ class Backend(backend.HostBackend):
             raise backend.UserError("build() returns no dict of arrays")
         for name, value in built.items():
             if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):
-                raise backend.UserError(f"the parameter {name} is no array of float32 or float64")
+                raise backend.UserError(f"the parameter {name} is not an array of float32 or float64")
         self.like = {name: (value.dtype, value.shape, value.nbytes) for name, value in built.items()}
         self.parameters = {name: np.array(value, order="C") for name, value in built.items()}
         self.velocity = {name: np.zeros(s, t) for name, (t, s, _) in self.like.items()}

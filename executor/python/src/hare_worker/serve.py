@@ -79,7 +79,7 @@ class Worker:
         self.seq = 0
         self.jobs = {}
         self.waiting = collections.deque()  # requests that have come and are not answered
-        self.answers = []  # of requests that were done during a task, to be sent behind its own
+        self.answers = []  # of requests that were done during a task, to be sent after its own
 
     def run(self):
         """Answers requests until the agent closes the connection or asks to end."""
@@ -119,7 +119,7 @@ class Worker:
         return answer
 
     def meanwhile(self, job):
-        """Does what the agent has asked for behind a task, while the device computes the backward pass of the
+        """Does what the agent has asked for after a task, while the device computes the backward pass of the
         task: other jobs leave, and the next one comes."""
         while not self.waiting:
             request = self.connection.receive(wait=False)
@@ -201,14 +201,14 @@ def aligned(size):
 def text(request, name):
     value = request.get(name)
     if not isinstance(value, str):
-        raise wire.ProtocolError(f"{name} is no text")
+        raise wire.ProtocolError(f"{name} is not a text")
     return value
 
 
 def whole(request, name, least, most):
     value = request.get(name, 0)
     if type(value) is not int or not least <= value <= most:
-        raise wire.ProtocolError(f"{name} is no whole number from {least} to {most}")
+        raise wire.ProtocolError(f"{name} is not a whole number from {least} to {most}")
     return value
 
 
@@ -217,7 +217,7 @@ def load_module(name, directory):
     imports, are then taken out of the list of modules, so that another job may have others
     with the same names. They stay alive as long as the job."""
     if not all(part.isidentifier() for part in name.split(".")):
-        raise backend.UserError(f"{name!r} is no name of a module")
+        raise backend.UserError(f"{name!r} is not the name of a module")
     if not os.path.isdir(directory):
         raise backend.UserError(f"there is no directory {directory}")
     sys.path.insert(0, directory)

@@ -35,7 +35,7 @@ class Backend:
         held = [self.optimiser.state[p] for p in self.weights]
         memory = [state[name] for state in held for name in sorted(state)]
         if not all(isinstance(t, torch.Tensor) for t in memory):
-            raise backend.UserError("the optimiser keeps state that is no tensor")
+            raise backend.UserError("the optimiser keeps state that is not a tensor")
         read = [*self.model.parameters(), *self.buffers]  # by tasks; steps read the rest, too
         self.state_bytes = sum(size_of(t) for t in [*read, *memory])
         self.gradient_bytes = sum(size_of(t) for t in [*self.weights, *self.buffers])

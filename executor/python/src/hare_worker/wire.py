@@ -15,7 +15,7 @@ FILES_SPACE = socket.CMSG_LEN(4 * array.array("i").itemsize)  # for up to four f
 
 
 class ProtocolError(Exception):
-    """The other side sent something that is no message. The connection cannot go on."""
+    """The other side sent something that is not a message. The connection cannot go on."""
 
 
 class Connection:
@@ -81,9 +81,9 @@ def decode(body):
     try:
         message = json.loads(body, object_pairs_hook=_once, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as e:
-        raise ProtocolError(f"a frame that is no JSON: {e}") from None
+        raise ProtocolError(f"a frame that is not JSON: {e}") from None
     if not isinstance(message, dict):
-        raise ProtocolError("a frame that is no object")
+        raise ProtocolError("a frame that is not an object")
     return message
 
 
@@ -95,7 +95,7 @@ def _once(pairs):
 
 
 def _refuse_constant(name):
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def finite(x):

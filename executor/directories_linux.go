@@ -13,10 +13,13 @@ import (
 
 // Tasks may run as another user than the agent (Config.RunAs). What the agent reads or writes in directories that the
 // user may change it does with the user's rights, so that no link there leads it elsewhere. The files by which the
-// agent and a runner know each other stand in directories that the user may only pass.
+// agent and a runner know each other are in directories that the user may only pass.
 
 // ownDirectory is the directory of a task's program in that of the task, where they have two users.
 const ownDirectory = "own"
+
+// checkpointsName is the name of the directory of checkpoints in that of the agent.
+const checkpointsName = "checkpoints"
 
 // programDir is the directory of the program of a round job, which the program may change.
 func programDir(dir string) string {
@@ -27,25 +30,28 @@ func programDir(dir string) string {
 	return dir
 }
 
+// checkpointsDir keeps the checkpoints of jobs that name no directory.
+func (s *session) checkpointsDir() string { return filepath.Join(s.cfg.Directory, checkpointsName) }
+
 // dirMode is that of directories that the user of tasks must pass.
-func (a *Agent) dirMode() fs.FileMode {
-	if a.cfg.RunAs != nil {
+func (s *session) dirMode() fs.FileMode {
+	if s.cfg.RunAs != nil {
 		return 0o711
 	}
 	return 0o700
 }
 
 // makeDir makes a directory of the agent.
-func (a *Agent) makeDir(path string) error {
-	err := os.MkdirAll(path, a.dirMode())
-	if err == nil && a.cfg.RunAs != nil { // it may have been made by an agent whose tasks had its own user
-		err = os.Chmod(path, a.dirMode())
+func (s *session) makeDir(path string) error {
+	err := os.MkdirAll(path, s.dirMode())
+	if err == nil && s.cfg.RunAs != nil { // it may have been made by an agent whose tasks had its own user
+		err = os.Chmod(path, s.dirMode())
 	}
 	return err
 }
 
 // give makes a directory for the user of tasks, in one that the user cannot change.
-func (a *Agent) give(path string) error {
+func (s *session) give(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -54,9 +60,9 @@ func (a *Agent) give(path string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is no directory", path)
+		return fmt.Errorf("%s is not a directory", path)
 	}
-	user := a.cfg.RunAs
+	user := s.cfg.RunAs
 	if at, ok := info.Sys().(*syscall.Stat_t); ok && user != nil && (at.Uid != user.UID || at.Gid != user.GID) {
 		return os.Lchown(path, int(user.UID), int(user.GID))
 	}
@@ -64,30 +70,30 @@ func (a *Agent) give(path string) error {
 }
 
 // checkpointsOf makes the directory for the checkpoints of a job: the one that the job names, or its own on this node.
-func (a *Agent) checkpointsOf(job, named string) (string, error) {
+func (s *session) checkpointsOf(job, named string) (string, error) {
 	if named != "" {
-		return named, a.cfg.RunAs.Do(func() error { return os.MkdirAll(named, 0o700) })
+		return named, s.cfg.RunAs.Do(func() error { return os.MkdirAll(named, 0o700) })
 	}
-	if err := a.makeDir(a.checkpoints.dir()); err != nil {
+	if err := s.makeDir(s.checkpointsDir()); err != nil {
 		return "", err
 	}
-	path := filepath.Join(a.checkpoints.dir(), job)
-	return path, a.give(path)
+	path := filepath.Join(s.checkpointsDir(), job)
+	return path, s.give(path)
 }
 
 // checkUser says why tasks cannot run as their user.
-func (a *Agent) checkUser() error {
-	user := a.cfg.RunAs
+func (s *session) checkUser() error {
+	user := s.cfg.RunAs
 	if user == nil {
 		return nil
 	}
 	err := user.Do(func() error {
-		_, err := os.Stat(a.tasksDir() + "/.")
+		_, err := os.Stat(s.tasksDir() + "/.")
 		return err
 	})
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("user %s cannot enter the agent's directory %s: give --directory, such as /var/lib/hare-agent",
-			user.Name, a.cfg.Directory)
+			user.Name, s.cfg.Directory)
 	}
 	if err != nil {
 		return fmt.Errorf("tasks cannot run as user %s: %w: start the agent as root", user.Name, err)
@@ -95,14 +101,14 @@ func (a *Agent) checkUser() error {
 	return nil
 }
 
-// progressOf reads how far a round job is.
-func (a *Agent) progressOf(p *process) (far rounds.Progress, err error) {
-	dir := programDir(p.dir)
-	if dir == p.dir {
+// progressOf reads how far the round job of a directory is.
+func (s *session) progressOf(dir string) (far rounds.Progress, err error) {
+	program := programDir(dir)
+	if program == dir {
 		return rounds.ReadProgress(dir)
 	}
-	err = a.cfg.RunAs.Do(func() (err error) {
-		far, err = rounds.ReadProgress(dir)
+	err = s.cfg.RunAs.Do(func() (err error) {
+		far, err = rounds.ReadProgress(program)
 		return err
 	})
 	return far, err

@@ -1,7 +1,6 @@
 package rounds
 
 import (
-	"bufio"
 	"net"
 	"testing"
 	"time"
@@ -13,7 +12,7 @@ import (
 func TestFarewell(t *testing.T) {
 	a, b := net.Pipe()
 	l := link.New(a, 1<<10)
-	go l.Read(bufio.NewReader(a))
+	go l.Read()
 	heard := make(chan link.Kind, 1)
 	go func() {
 		defer b.Close()

@@ -1,9 +1,7 @@
 package rounds
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,25 +14,19 @@ import (
 )
 
 const (
-	// greeting is how long a connection may take until its hello.
-	greeting = 10 * time.Second
-	// farewell is how long a node that was told of the end, whose connection ended then, may take to connect again. One
+	// farewell is how long a node that got the end, whose connection ended then, may take to connect again. One
 	// that has not heard it does so at once, and one that has is gone.
 	farewell = 10 * time.Second
 	// maxBroken is how often in a row a connection may end at one request.
 	maxBroken = 100
 )
 
-// home is the program that holds the parameters of a job on several nodes, as it sees the others.
-type home struct {
+// nodes are the other nodes of a job on several nodes, as the program with the parameter server sees them.
+type nodes struct {
 	spec     *Spec
-	node     *worker.Node
+	server   *Server
 	listener net.Listener
 	peers    []*peer // by rank − 1
-
-	mu      sync.Mutex
-	state   []byte // of stateOf
-	stateOf int64
 }
 
 // The requests of the program that holds the parameters. It asks, and the others answer.
@@ -65,9 +57,9 @@ type peer struct {
 	changed chan struct{} // closed when link has changed
 }
 
-// newHome listens for the other nodes.
-func newHome(spec *Spec, node *worker.Node) (*home, error) {
-	h := &home{spec: spec, node: node, stateOf: -1}
+// newNodes listens for the other nodes.
+func newNodes(spec *Spec, server *Server) (*nodes, error) {
+	o := &nodes{spec: spec, server: server}
 	settings, err := link.Secure(spec.Peers.Secret, link.SideHome)
 	if err != nil {
 		return nil, err
@@ -77,15 +69,15 @@ func newHome(spec *Spec, node *worker.Node) (*home, error) {
 		return nil, err
 	}
 	for k := 1; k < spec.Peers.Nodes; k++ {
-		h.peers = append(h.peers, &peer{rank: k, patience: spec.Peers.patience(), changed: make(chan struct{})})
+		o.peers = append(o.peers, &peer{rank: k, patience: spec.Peers.patience(), changed: make(chan struct{})})
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort("", port))
 	if err != nil {
 		return nil, fmt.Errorf("the node cannot listen for the others: %w", err)
 	}
-	h.listener = listener
-	go h.accept(settings)
-	return h, nil
+	o.listener = listener
+	go link.Accept(listener, settings, worker.MaxJobBytes, o.welcome)
+	return o, nil
 }
 
 // ownRound is the round of the checkpoint of this node; −1 where there is none that can be read.
@@ -104,59 +96,33 @@ func ownRound(path string) (int64, error) {
 	return round, nil
 }
 
-// accept takes connections until the listener is closed.
-func (h *home) accept(settings *tls.Config) {
-	room := make(chan struct{}, 16) // of connections that have not said hello
-	for {
-		conn, err := h.listener.Accept()
-		if err != nil {
-			return
-		}
-		room <- struct{}{}
-		go func() {
-			defer func() { <-room }()
-			if err := h.greet(conn, settings); err != nil {
-				_ = conn.Close()
-				fmt.Fprintf(os.Stderr, "hare: a connection from %s is refused: %v\n", conn.RemoteAddr(), err)
-			}
-		}()
+// welcome gives a connection to its peer.
+func (o *nodes) welcome(l *link.Link, hello *link.Header, _ string) (serve func(), err error) {
+	switch {
+	case hello.Kind != link.Hello || hello.Job != o.spec.Job || hello.Rank < 1 || hello.Rank > len(o.peers):
+		return nil, &link.FrameError{Reason: "its hello is that of another job"}
+	case hello.Version != link.Version:
+		return nil, fmt.Errorf("rank %d has another version of hare: install the same one on all nodes", hello.Rank)
 	}
+	p, round := o.peers[hello.Rank-1], hello.Round
+	return func() {
+		p.connected(&connection{Link: l, round: -1}, round)
+		l.Read()
+	}, nil
 }
 
-// greet reads the hello of a connection, and gives the connection to its peer.
-func (h *home) greet(conn net.Conn, settings *tls.Config) error {
-	link.Watch(conn)
-	secured := tls.Server(conn, settings)
-	if err := secured.SetDeadline(time.Now().Add(greeting)); err != nil {
-		return err
-	}
-	r := bufio.NewReaderSize(secured, 1<<16)
-	f, err := link.ReadFrame(r, 0)
-	switch {
-	case err != nil:
-		return err
-	case f.Kind != link.Hello || f.Job != h.spec.Job || f.Rank < 1 || f.Rank > len(h.peers):
-		return &link.FrameError{Reason: "its hello is that of another job"}
-	case f.Version != link.Version:
-		return fmt.Errorf("rank %d has another version of hare: install the same one on all nodes", f.Rank)
-	}
-	if err := secured.SetDeadline(time.Time{}); err != nil {
-		return err
-	}
-	l := &connection{Link: link.New(secured, worker.MaxJobBytes), round: -1}
-	go l.Read(r)
-	p := h.peers[f.Rank-1]
+// connected takes a connection in place of the last one. round is that of the peer's checkpoint.
+func (p *peer) connected(l *connection, round int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.link != nil {
 		p.link.End(errors.New("it has connected again"))
 	} else {
-		p.round = f.Round
+		p.round = round
 	}
 	p.link = l
 	close(p.changed)
 	p.changed = make(chan struct{})
-	return nil
 }
 
 // await returns a connection of the peer that is not over. It is an unheardError that there was none for so long.
@@ -194,17 +160,17 @@ func (e *unheardError) Error() string {
 	return fmt.Sprintf("the program of rank %d has not been heard for %v: can its node reach this one?", e.rank, e.time)
 }
 
-// apart are the ranks that an error says to be out of reach.
-func apart(err error) (ranks []int) {
+// unreachable are the ranks that an error says to be out of reach.
+func unreachable(err error) (ranks []int) {
 	switch e := err.(type) {
 	case *unheardError:
 		return []int{e.rank}
 	case interface{ Unwrap() []error }:
 		for _, x := range e.Unwrap() {
-			ranks = append(ranks, apart(x)...)
+			ranks = append(ranks, unreachable(x)...)
 		}
 	case interface{ Unwrap() error }:
-		return apart(e.Unwrap())
+		return unreachable(e.Unwrap())
 	}
 	return ranks
 }
@@ -235,10 +201,10 @@ func (p *peer) ask(ctx context.Context, f *link.Frame) (answer *link.Frame, err 
 }
 
 // each calls f with all peers at the same time.
-func (h *home) each(f func(*peer) error) error {
-	errs := make([]error, len(h.peers))
+func (o *nodes) each(f func(*peer) error) error {
+	errs := make([]error, len(o.peers))
 	var all sync.WaitGroup
-	for k, p := range h.peers {
+	for k, p := range o.peers {
 		all.Go(func() { errs[k] = f(p) })
 	}
 	all.Wait()
@@ -246,20 +212,20 @@ func (h *home) each(f func(*peer) error) error {
 }
 
 // gather waits for all nodes, and takes the checkpoint of the one that is furthest.
-func (h *home) gather(ctx context.Context) error {
-	err := h.each(func(p *peer) error {
+func (o *nodes) gather(ctx context.Context) error {
+	err := o.each(func(p *peer) error {
 		_, err := p.await(ctx, p.patience)
 		return err
 	})
-	if err != nil || h.spec.Peers.Shared {
+	if err != nil || o.spec.Peers.Shared {
 		return err
 	}
-	best, err := ownRound(h.spec.Checkpoint)
+	best, err := ownRound(o.spec.Checkpoint)
 	if err != nil {
 		return err
 	}
 	var from *peer
-	for _, p := range h.peers {
+	for _, p := range o.peers {
 		p.mu.Lock()
 		if p.round > best {
 			best, from = p.round, p
@@ -274,15 +240,18 @@ func (h *home) gather(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("takes the checkpoint after %d rounds from the node of rank %d\n", best, from.rank)
-	return worker.WriteCheckpoint(h.spec.Checkpoint, f.Payload)
+	return worker.WriteCheckpoint(o.spec.Checkpoint, f.Payload)
 }
 
+// slot computes a task on a device, of this node or another, and has the parameter server take the gradient.
+type slot func(ctx context.Context, round int64, task int) error
+
 // slots are the devices of the other nodes, as many on each as here, by rank.
-func (h *home) slots() (all []slot) {
-	for _, p := range h.peers {
-		for d := range h.spec.GPUs {
-			all = append(all, func(ctx context.Context, round int64, task int) (*float64, error) {
-				return h.run(ctx, p, d, round, task)
+func (o *nodes) slots() (all []slot) {
+	for _, p := range o.peers {
+		for d := range o.spec.GPUs {
+			all = append(all, func(ctx context.Context, round int64, task int) error {
+				return o.run(ctx, p, d, round, task)
 			})
 		}
 	}
@@ -290,30 +259,28 @@ func (h *home) slots() (all []slot) {
 }
 
 // run has a device of another node compute a task, and takes the gradient.
-func (h *home) run(ctx context.Context, p *peer, device int, round int64, task int) (loss *float64, err error) {
-	err = p.do(ctx, func(l *connection) error {
-		if err := h.bring(ctx, l, round); err != nil {
+func (o *nodes) run(ctx context.Context, p *peer, device int, round int64, task int) error {
+	return p.do(ctx, func(l *connection) error {
+		if err := o.bring(ctx, l, round); err != nil {
 			return err
 		}
 		f, err := l.Call(ctx, &link.Frame{Header: link.Header{Kind: kindRun, Round: round, Task: task, Device: device}})
 		if err != nil {
 			return err
 		}
-		loss = f.Loss
-		return h.node.Deliver(worker.Task{Job: h.spec.Job, Round: round, Task: task},
+		return o.server.Deliver(worker.Task{Job: o.spec.Job, Round: round, Task: task},
 			worker.Result{Loss: f.Loss, ComputeS: f.ComputeS}, f.Payload)
 	})
-	return loss, err
 }
 
 // bring sends the state of a round where the other side does not have it.
-func (h *home) bring(ctx context.Context, l *connection, round int64) error {
+func (o *nodes) bring(ctx context.Context, l *connection, round int64) error {
 	l.bring.Lock()
 	defer l.bring.Unlock()
 	if l.round == round {
 		return nil
 	}
-	state, err := h.stateAt(round)
+	state, err := o.server.StateAt(round)
 	if err != nil {
 		return err
 	}
@@ -325,27 +292,13 @@ func (h *home) bring(ctx context.Context, l *connection, round int64) error {
 	return nil
 }
 
-// stateAt is the state of the present round, of which all peers have one copy.
-func (h *home) stateAt(round int64) ([]byte, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.stateOf != round {
-		state, err := h.node.State(h.spec.Job)
-		if err != nil {
-			return nil, err
-		}
-		h.state, h.stateOf = state, round
-	}
-	return h.state, nil
-}
-
 // spread has the nodes keep the checkpoint of a round that had another one when the attempt began, so that each of
 // them has what is said to be saved.
-func (h *home) spread(ctx context.Context, round int64) error {
+func (o *nodes) spread(ctx context.Context, round int64) error {
 	if round == 0 {
 		return nil
 	}
-	return h.keep(ctx, func(p *peer) bool {
+	return o.keep(ctx, func(p *peer) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.round != round
@@ -353,15 +306,15 @@ func (h *home) spread(ctx context.Context, round int64) error {
 }
 
 // keep has nodes keep the checkpoint, where they do not share it.
-func (h *home) keep(ctx context.Context, which func(*peer) bool) error {
-	if h == nil || h.spec.Peers.Shared {
+func (o *nodes) keep(ctx context.Context, which func(*peer) bool) error {
+	if o == nil || o.spec.Peers.Shared {
 		return nil
 	}
-	_, content, err := worker.ReadCheckpoint(h.spec.Checkpoint)
+	_, content, err := worker.ReadCheckpoint(o.spec.Checkpoint)
 	if err != nil {
 		return err
 	}
-	return h.each(func(p *peer) error {
+	return o.each(func(p *peer) error {
 		if !which(p) {
 			return nil
 		}
@@ -371,14 +324,14 @@ func (h *home) keep(ctx context.Context, which func(*peer) bool) error {
 }
 
 // finish tells all nodes that the last round is done.
-func (h *home) finish(ctx context.Context) error {
-	if h == nil {
+func (o *nodes) finish(ctx context.Context) error {
+	if o == nil {
 		return nil
 	}
-	return h.each(func(p *peer) error { return p.finish(ctx, farewell) })
+	return o.each(func(p *peer) error { return p.finish(ctx, farewell) })
 }
 
-// finish tells the peer that the last round is done. A peer that was told, and does not come back after its connection
+// finish tells the peer that the last round is done. A peer that got it, and does not come back after its connection
 // has ended, has heard it.
 func (p *peer) finish(ctx context.Context, farewell time.Duration) error {
 	wait := p.patience
@@ -401,9 +354,9 @@ func (p *peer) finish(ctx context.Context, farewell time.Duration) error {
 }
 
 // close ends all connections.
-func (h *home) close() {
-	_ = h.listener.Close()
-	for _, p := range h.peers {
+func (o *nodes) close() {
+	_ = o.listener.Close()
+	for _, p := range o.peers {
 		p.mu.Lock()
 		if p.link != nil {
 			p.link.End(net.ErrClosed)

@@ -17,13 +17,13 @@ import (
 // Times of the upload of outputs.
 const (
 	uploadEvery = 500 * time.Millisecond
-	// lastUpload is how long the report of an end waits for the rest of its outputs.
+	// lastUpload is how long the report of an end waits for the remainder of its outputs.
 	lastUpload = 5 * time.Second
 	chunkBytes = 1 << 20
 )
 
 // follow uploads the outputs of a task while it runs, and tells the agent its end once the outputs are uploaded.
-func (a *Agent) follow(p *process) {
+func (s *session) follow(p *process) {
 	defer close(p.done)
 	ticker := time.NewTicker(uploadEvery)
 	defer ticker.Stop()
@@ -32,62 +32,62 @@ func (a *Agent) follow(p *process) {
 		case <-p.over:
 			over = true
 		case <-ticker.C:
-			if a.ready.Load() {
-				a.tellProgress(p)
-				_ = a.upload(a.context, p)
+			if s.ready.Load() {
+				s.tellProgress(p)
+				_ = s.upload(s.context, p)
 			}
-		case <-a.context.Done():
+		case <-s.context.Done():
 			return
 		}
 	}
 	var end clusterdoc.TaskReport
-	if p.home {
+	if p.server {
 		end = *p.end
 	} else {
-		end = a.endOf(p)
+		end = s.endOf(p)
 	}
-	ctx, cancel := context.WithTimeout(a.context, lastUpload)
-	err := a.upload(ctx, p)
+	ctx, cancel := context.WithTimeout(s.context, lastUpload)
+	err := s.upload(ctx, p)
 	cancel()
 	select {
-	case a.endings <- end:
-	case <-a.context.Done():
+	case s.endings <- end:
+	case <-s.context.Done():
 		return
 	}
-	for err != nil && !p.forget.Load() { // the rest follows the end
+	for err != nil && !p.forget.Load() { // the remainder follows the end
 		select {
 		case <-ticker.C:
-			err = a.upload(a.context, p)
-		case <-a.context.Done():
+			err = s.upload(s.context, p)
+		case <-s.context.Done():
 			return
 		}
 	}
 }
 
 // tellProgress tells the server how far a round job is, where that has changed.
-func (a *Agent) tellProgress(p *process) {
-	now, err := a.progressOf(p)
+func (s *session) tellProgress(p *process) {
+	now, err := s.progressOf(p.dir)
 	if err != nil || now.Round == 0 || now.Round == p.said.Round && now.Loss == p.said.Loss ||
-		p.home { // the pool tells that of homes
+		p.server { // the pool tells that of parameter servers
 		return
 	}
 	select {
-	case a.progress <- clusterdoc.TaskReport{TaskID: p.id, State: clusterdoc.TaskRunning, Round: now.Round,
+	case s.progress <- clusterdoc.TaskReport{TaskID: p.id, State: clusterdoc.TaskRunning, Round: now.Round,
 		Loss: now.Loss}:
 		p.said = now
-	case <-a.context.Done():
+	case <-s.context.Done():
 	}
 }
 
 // endOf reads how a task ended whose runner has.
-func (a *Agent) endOf(p *process) clusterdoc.TaskReport {
+func (s *session) endOf(p *process) clusterdoc.TaskReport {
 	r := clusterdoc.TaskReport{TaskID: p.id, State: clusterdoc.TaskEnded}
-	far, _ := a.progressOf(p) // a command has none
+	far, _ := s.progressOf(p.dir) // a command has none
 	r.Round, r.Loss = far.Round, far.Loss
 	e, err := runner.ReadExit(p.dir)
 	if err != nil {
 		if err := runner.Clear(p.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			a.cfg.Logger.Error("processes of a task may be left", "job", p.id.Job, "error", err)
+			s.cfg.Logger.Error("processes of a task may be left", "job", p.id.Job, "error", err)
 		}
 		log, _ := os.ReadFile(filepath.Join(p.dir, "runner.log"))
 		r.State, r.Error = clusterdoc.TaskLost, "the process that watches over the task was killed"
@@ -98,7 +98,7 @@ func (a *Agent) endOf(p *process) clusterdoc.TaskReport {
 	}
 	r.ExitCode, r.Signal, r.Error, r.RanS = e.ExitCode, e.Signal, e.Error, e.RanS
 	if e.Error == runner.LeaseOver {
-		r.State = clusterdoc.TaskLost // which is no failure of the task
+		r.State = clusterdoc.TaskLost // which is not a failure of the task
 	}
 	if r.Error == "" && (r.ExitCode == nil || *r.ExitCode != 0) {
 		r.Error, r.Apart = far.Error, far.Apart
@@ -107,7 +107,7 @@ func (a *Agent) endOf(p *process) clusterdoc.TaskReport {
 }
 
 // upload sends what is new in the outputs of a task.
-func (a *Agent) upload(ctx context.Context, p *process) error {
+func (s *session) upload(ctx context.Context, p *process) error {
 	for i, stream := range []string{clusterdoc.StreamStdout, clusterdoc.StreamStderr} {
 		f, err := os.Open(filepath.Join(p.dir, stream))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +116,7 @@ func (a *Agent) upload(ctx context.Context, p *process) error {
 		if err != nil {
 			return err
 		}
-		err = a.uploadStream(ctx, p, i, stream, f)
+		err = s.uploadStream(ctx, p, i, stream, f)
 		_ = f.Close()
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (a *Agent) upload(ctx context.Context, p *process) error {
 	return nil
 }
 
-func (a *Agent) uploadStream(ctx context.Context, p *process, i int, stream string, f *os.File) error {
+func (s *session) uploadStream(ctx context.Context, p *process, i int, stream string, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() <= p.sent[i] {
 		return err
@@ -141,8 +141,8 @@ func (a *Agent) uploadStream(ctx context.Context, p *process, i int, stream stri
 			}
 			return err
 		}
-		now := a.term.Load()
-		stored, err := a.cfg.Server.PutLog(ctx, a.cfg.Cluster, a.cfg.Name, &clusterdoc.LogChunk{Epoch: now.epoch,
+		now := s.term.Load()
+		stored, err := s.cfg.Server.PutLog(ctx, s.cfg.Cluster, s.cfg.Name, &clusterdoc.LogChunk{Epoch: now.epoch,
 			Secret: now.secret, TaskID: p.id, Stream: stream, Offset: p.sent[i]}, p.piece[:n])
 		if err != nil {
 			return err
