@@ -36,6 +36,11 @@ func (pr *problem) compile() (ok bool) {
 		return false
 	}
 	pr.jobs = make([]job, len(pr.specs))
+	all := 0
+	for i := range kept {
+		all += len(kept[i])
+	}
+	flat := make([]mode, 0, all) // of all jobs, one after another, as the oracle goes through them
 	for i := range pr.specs {
 		mj, modes := &pr.specs[i], kept[i]
 		j := job{
@@ -61,8 +66,9 @@ func (pr *problem) compile() (ok bool) {
 			if mj.Sync == hare.Relaxed {
 				f.held *= 1 + pr.idleCharge
 			}
-			j.modes = append(j.modes, f)
+			flat = append(flat, f)
 		}
+		j.modes, flat = flat[:len(flat):len(flat)], flat[len(flat):]
 		sortModes(j.modes)
 		j.setPerRate()
 		pr.jobs[i] = j
