@@ -212,7 +212,7 @@ func (cp *comparison) hindsight(ctx context.Context) error {
 func (cp *comparison) solve(ctx context.Context, inst *hare.Instance, start *hare.Schedule) (*hare.Result, error) {
 	work := cmp.Or(cp.cfg.WorkLimit, defaultWork)
 	res, err := solver.Solve(ctx, inst, hare.Options{WorkLimit: work, Seed: 1}, solver.Config{Version: cp.cfg.Version,
-		Start: start, Workers: 1})
+		Start: start})
 	switch {
 	case err != nil:
 		return nil, err
