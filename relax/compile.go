@@ -124,7 +124,7 @@ func (pr *problem) splitShapes(j *job, mj *model.Job) {
 // each.
 const maxSharedTrailing = 4096
 
-// shareTrailing numbers the trailing minima that several jobs share.
+// shareTrailing numbers the trailing minima that several jobs share. Rigid jobs need none.
 func (pr *problem) shareTrailing() {
 	type key struct {
 		row         int
@@ -140,7 +140,11 @@ func (pr *problem) shareTrailing() {
 	each := func(f func(j *job, md *mode)) {
 		for i := range pr.jobs {
 			for m := range pr.jobs[i].modes {
-				f(&pr.jobs[i], &pr.jobs[i].modes[m])
+				if md := &pr.jobs[i].modes[m]; pr.jobs[i].sync == hare.Rigid {
+					md.trailingID = -1
+				} else {
+					f(&pr.jobs[i], md)
+				}
 			}
 		}
 	}
@@ -148,7 +152,7 @@ func (pr *problem) shareTrailing() {
 	ids := map[key]int{}
 	each(func(j *job, md *mode) {
 		k := of(j, md)
-		if md.trailingID = -1; seen[k] > 1 && j.sync != hare.Rigid {
+		if md.trailingID = -1; seen[k] > 1 {
 			id, ok := ids[k]
 			if !ok && len(ids) < maxSharedTrailing {
 				id, ok = len(ids), true
