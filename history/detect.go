@@ -24,7 +24,8 @@ func Detect(head []byte) (source string, nodes bool) {
 	case head[0] == '{' || head[0] == '[':
 		return detectJSON(head), false
 	case strings.HasPrefix(first, "nodename="), strings.HasPrefix(first, "reservationname="),
-		strings.HasPrefix(first, "nodename|"), strings.ContainsAny(first, "|\x1f") && strings.Contains(first, "jobid"):
+		strings.HasPrefix(first, "nodename|"), strings.Contains(first, "jobid") &&
+			(strings.ContainsAny(first, "|\x1f") || strings.Contains(first, "alloctres")):
 		return "slurm", false
 	case isSWF(head):
 		return "swf", false

@@ -351,3 +351,41 @@ func readable(key, value string) bool {
 	}
 	return false
 }
+
+// TestDelimiters reads rows between whose fields another delimiter stands. One in a name is part of the name where no
+// other reading of the row is valid; a comma may have cut a list, and sets the row aside.
+func TestDelimiters(t *testing.T) {
+	const rows = "JobID|JobName|State|Submit|Start|End|AllocTRES|NodeList\n" +
+		"7|a|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T00:01:00|gres/gpu:v100=2|n1\n" +
+		"8|b|c|FAILED|2026-01-01T00:00:20|2026-01-01T00:00:30|2026-01-01T00:02:00|gres/gpu:v100=4|n2\n"
+	read := func(text string) (*history.Log, error) {
+		return history.Read("slurm", []trace.Source{{Name: "f", R: strings.NewReader(text)}}, history.ReadConfig{})
+	}
+	for _, delimiter := range []string{"|", "\x1f", "\t", ";", ","} {
+		log, err := read(strings.ReplaceAll(rows, "|", delimiter))
+		if err != nil {
+			t.Errorf("%q: %v", delimiter, err)
+			continue
+		}
+		names, gpus, ran := []string{}, int64(0), int64(0)
+		for i := range log.Jobs {
+			j := &log.Jobs[i]
+			names, gpus, ran = append(names, j.Name), gpus+j.GPUs, ran+j.EndUs-j.StartUs
+		}
+		want, wantGPUs, wantRan := []string{"a", "b" + delimiter + "c"}, int64(6), int64(140e6)
+		if delimiter == "," {
+			want, wantGPUs, wantRan = want[:1], 2, 50e6
+		}
+		if !slices.Equal(names, want) || gpus != wantGPUs || ran != wantRan {
+			t.Errorf("%q: %q, %d GPUs, %d µs", delimiter, names, gpus, ran)
+		}
+		if got := log.Report.String(); strings.Contains(got, "has the delimiter , or") != (delimiter == ",") {
+			t.Errorf("%q: %s", delimiter, got)
+		}
+	}
+	_, err := read("JobID,State,Submit,Start,End,AllocTRES,NodeList\n" +
+		"7,COMPLETED,2026-01-01T00:00:00,2026-01-01T00:00:10,2026-01-01T00:01:00,cpu=4,gres/gpu=2,n1\n")
+	if err == nil || err.Error() != `f:2: commas cut the lists of resources: write the file with --delimiter=$'\x1f'` {
+		t.Error(err)
+	}
+}

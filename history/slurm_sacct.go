@@ -80,7 +80,8 @@ func (l *slurmReader) readSacct(name string, in *bufio.Reader, loc *time.Locatio
 				bad = t.place()
 			}
 			l.Report.leaveOut("the row has another number of fields than the first row: a name or comment has the "+
-				"delimiter | or a line end (write the file with --delimiter=$'\\x1f')", t.place())
+				"delimiter "+strings.Trim(strconv.Quote(t.delimiter), `"`)+" or a line end (write the file with "+
+				"--delimiter=$'\\x1f')", t.place())
 			continue
 		}
 		if err != nil {
@@ -93,6 +94,9 @@ func (l *slurmReader) readSacct(name string, in *bufio.Reader, loc *time.Locatio
 			return err
 		}
 		good = true
+	}
+	if !good && bad.Line > 0 && t.delimiter == "," {
+		return &RowError{bad, "commas cut the lists of resources: write the file with --delimiter=$'\\x1f'"}
 	}
 	if !good && bad.Line > 0 {
 		return &RowError{bad, fmt.Sprintf("no row has as many fields as the first row: %d; this is not what sacct -P writes",

@@ -55,9 +55,10 @@ func newTable(file string, skipped int, in *bufio.Reader, text ...string) (*tabl
 		return nil, err
 	}
 	t.delimiter = "|"
-	for _, d := range []string{"\x1f", "\t"} {
+	for _, d := range []string{"\t", "\x1f", "|", ";", ","} {
 		if strings.Contains(line, d) {
 			t.delimiter = d
+			break
 		}
 	}
 	t.names = strings.Split(line, t.delimiter)
@@ -153,9 +154,10 @@ func (t *table) split(line string) {
 // maxSurplus limits the delimiters in the texts of one row, so that repair ends soon.
 const maxSurplus = 6
 
-// repair joins the surplus fields of a row into columns of text, so that the row is valid.
+// repair joins the surplus fields of a row into columns of text, so that the row is valid. A comma may as well cut a
+// list of resources or nodes.
 func (t *table) repair() bool {
-	if t.valid == nil {
+	if t.valid == nil || t.delimiter == "," {
 		return false
 	}
 	var columns []int

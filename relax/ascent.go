@@ -65,6 +65,9 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 	first := true
 	since := 0
 	fresh := true // whether dir starts from the gradient at cur
+	// Each step halves the share of the steps before in the averaged progress. It counts twice as much as the one
+	// before instead, and all are scaled at the end, which rounds the same.
+	scale := 1.0
 	var past [lookback]float64
 	for range iters {
 		if i := steps % lookback; a.minGain > 0 {
@@ -73,16 +76,10 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 			}
 			past[i] = a.value
 		}
-		if a.progress != nil && !fresh {
-			for _, row := range a.progress {
-				for g := range row {
-					row[g] *= 1 - deflect
-				}
-			}
-		}
-		weight := deflect
+		scale *= 1 - deflect
+		weight := deflect / scale
 		if fresh {
-			weight = 1
+			scale, weight = 1, 1
 			for _, row := range a.progress {
 				clear(row)
 			}
@@ -125,6 +122,13 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 			}
 		}
 		a.step(v, dir, pre, slope)
+	}
+	if scale < 1 {
+		for _, row := range a.progress {
+			for g := range row {
+				row[g] *= scale
+			}
+		}
 	}
 	a.cur.copyFrom(a.best)
 	return steps

@@ -36,6 +36,11 @@ func (pr *problem) compile() (ok bool) {
 		return false
 	}
 	pr.jobs = make([]job, len(pr.specs))
+	all := 0
+	for i := range kept {
+		all += len(kept[i])
+	}
+	flat := make([]mode, 0, all) // of all jobs, one after another, as the oracle goes through them
 	for i := range pr.specs {
 		mj, modes := &pr.specs[i], kept[i]
 		j := job{
@@ -61,8 +66,9 @@ func (pr *problem) compile() (ok bool) {
 			if mj.Sync == hare.Relaxed {
 				f.held *= 1 + pr.idleCharge
 			}
-			j.modes = append(j.modes, f)
+			flat = append(flat, f)
 		}
+		j.modes, flat = flat[:len(flat):len(flat)], flat[len(flat):]
 		sortModes(j.modes)
 		j.setPerRate()
 		pr.jobs[i] = j
@@ -118,7 +124,7 @@ func (pr *problem) splitShapes(j *job, mj *model.Job) {
 // each.
 const maxSharedTrailing = 4096
 
-// shareTrailing numbers the trailing minima that several jobs share.
+// shareTrailing numbers the trailing minima that several jobs share. Rigid jobs need none.
 func (pr *problem) shareTrailing() {
 	type key struct {
 		row         int
@@ -134,7 +140,11 @@ func (pr *problem) shareTrailing() {
 	each := func(f func(j *job, md *mode)) {
 		for i := range pr.jobs {
 			for m := range pr.jobs[i].modes {
-				f(&pr.jobs[i], &pr.jobs[i].modes[m])
+				if md := &pr.jobs[i].modes[m]; pr.jobs[i].sync == hare.Rigid {
+					md.trailingID = -1
+				} else {
+					f(&pr.jobs[i], md)
+				}
 			}
 		}
 	}
@@ -142,7 +152,7 @@ func (pr *problem) shareTrailing() {
 	ids := map[key]int{}
 	each(func(j *job, md *mode) {
 		k := of(j, md)
-		if md.trailingID = -1; seen[k] > 1 && j.sync != hare.Rigid {
+		if md.trailingID = -1; seen[k] > 1 {
 			id, ok := ids[k]
 			if !ok && len(ids) < maxSharedTrailing {
 				id, ok = len(ids), true

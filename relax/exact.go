@@ -395,6 +395,7 @@ func (o *oracle) candidates(j *job, limit float64) []candidate {
 func (ej *exactJob) leastRigid(ans *answer) *big.Rat {
 	ej.o.solve(ej.j, ans, false)
 	var best *big.Int
+	first := cellOf(ej.o.pi.grid, ej.j.a)
 	for i := range ej.j.modes {
 		// Costs are differences of integrals that start at 0.
 		md := &ej.j.modes[i]
@@ -403,13 +404,13 @@ func (ej *exactJob) leastRigid(ans *answer) *big.Rat {
 		_, d := ej.modeUs(i)
 		length := int64(ej.j.rounds) * d
 		row := ej.nanos[ej.j.modes[i].row]
-		ej.o.starts(ej.j, i, limit, func(start, _, cost float64) bool {
+		ej.o.starts(ej.j, i, first, limit, func(start, _, cost float64) bool {
 			if cost > limit {
 				return true
 			}
 			s := int64(start)
 			v := ej.cost(s + length)
-			for g := cellOf(ej.o.pi.grid, start); g < len(row) && ej.grid[g] < s+length; g++ {
+			for g := cellFrom(ej.o.pi.grid, first, start); g < len(row) && ej.grid[g] < s+length; g++ {
 				if l := min(ej.grid[g+1], s+length) - max(ej.grid[g], s); l > 0 {
 					v.Add(v, product(ej.units(i), row[g], l))
 				}

@@ -314,8 +314,9 @@ func (o *oracle) rigid(j *job, ans *answer, wantUse bool) {
 	G := len(grid) - 1
 	best := math.Inf(1)
 	bestMode, bestStart := 0, j.a
+	first := cellOf(grid, j.a)
 	for i := range j.modes {
-		o.starts(j, i, best, func(start, ending, cost float64) bool {
+		o.starts(j, i, first, best, func(start, ending, cost float64) bool {
 			if cost < best {
 				best, bestMode, bestStart = cost, i, start
 			}
@@ -329,7 +330,7 @@ func (o *oracle) rigid(j *job, ans *answer, wantUse bool) {
 		return
 	}
 	end := bestStart + length
-	for g := cellOf(grid, bestStart); g < G && grid[g] < end; g++ {
+	for g := cellFrom(grid, first, bestStart); g < G && grid[g] < end; g++ {
 		l := min(grid[g+1], end) - max(grid[g], bestStart)
 		if l > 0 {
 			ans.uses = append(ans.uses, use{int32(md.row), int32(g), l * md.held})
@@ -340,8 +341,8 @@ func (o *oracle) rigid(j *job, ans *answer, wantUse bool) {
 
 // starts calls f with each start of a rigid job on mode i where its cost may have its
 // minimum, with what the end alone costs and with the cost, until the end alone costs more than
-// limit or f returns false.
-func (o *oracle) starts(j *job, i int, limit float64, f func(start, ending, cost float64) bool) {
+// limit or f returns false. The job arrives in the cell first.
+func (o *oracle) starts(j *job, i, first int, limit float64, f func(start, ending, cost float64) bool) {
 	md := &j.modes[i]
 	grid := o.pi.grid
 	G := len(grid) - 1
@@ -356,7 +357,8 @@ func (o *oracle) starts(j *job, i int, limit float64, f func(start, ending, cost
 		start, until = j.a, j.until
 	}
 	ends := min(due, until) - length // the next start at which the slope of the cost changes
-	gs, ge := cellOf(grid, start), cellOf(grid, start+length)
+	gs := cellFrom(grid, first, start)
+	ge := cellFrom(grid, gs, start+length)
 	for {
 		end := start + length
 		ending := j.w * end
@@ -392,12 +394,7 @@ func (o *oracle) starts(j *job, i int, limit float64, f func(start, ending, cost
 		if next > start {
 			start = next
 		}
-		for gs < G && grid[gs+1] <= start {
-			gs++
-		}
-		for ge < G && grid[ge+1] <= start+length {
-			ge++
-		}
+		gs, ge = cellFrom(grid, gs, start), cellFrom(grid, ge, start+length)
 	}
 }
 

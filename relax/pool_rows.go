@@ -50,13 +50,14 @@ func (pr *problem) splitModes() {
 	cpus, memory := pr.prices(hare.PoolCPUs), pr.prices(hare.PoolMemory)
 	usable := map[roomKey][]int{}
 	rows := map[compositeKey]int{}
+	var flat []mode // of all jobs, one after another, as the oracle goes through them
 	for i := range pr.jobs {
 		mj, j := &pr.specs[i], &pr.jobs[i]
 		var quotas [][]int
 		if len(mj.Quotas) > 0 {
 			quotas = pr.quotaPools(i)
 		}
-		var split []mode
+		first := len(flat)
 		for _, md := range j.modes {
 			in := mj
 			if mj.Shapes != nil {
@@ -101,10 +102,10 @@ func (pr *problem) splitModes() {
 					ps.composites = append(ps.composites, composite)
 				}
 				md.row = at
-				split = append(split, md)
+				flat = append(flat, md)
 			}
 		}
-		j.modes = split
+		j.modes = flat[first:len(flat):len(flat)]
 		j.setPerRate()
 	}
 	ps.flatten()

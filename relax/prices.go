@@ -67,6 +67,14 @@ func cellOf(grid []float64, t float64) int {
 	return lo
 }
 
+// cellFrom is cellOf where t is not before the cell from.
+func cellFrom(grid []float64, from int, t float64) int {
+	for from+1 < len(grid) && grid[from+1] <= t {
+		from++
+	}
+	return from
+}
+
 // integralTo returns ∫_0^t of the row, where t lies in cell g.
 func integralTo(grid, cum, row []float64, g int, t float64) float64 {
 	if g >= len(row) {

@@ -80,7 +80,7 @@ type job struct {
 	scenarios []job
 	micro     int64
 	// perRate[(a+1)·n+b] is the time in mode b instead of mode a (−1: idle) that does one
-	// round more, of n modes; 0 if b is no faster.
+	// round more, of n modes; 0 if b is no faster. Rigid jobs do not change their mode, and have none.
 	perRate []float64
 }
 
@@ -171,7 +171,7 @@ const maxModes = 512
 // setPerRate computes perRate.
 func (j *job) setPerRate() {
 	n := len(j.modes)
-	if j.pathOnly = n > maxModes; j.pathOnly {
+	if j.pathOnly = n > maxModes; j.pathOnly || j.sync == hare.Rigid {
 		return
 	}
 	j.perRate = make([]float64, (n+1)*n)

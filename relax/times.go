@@ -56,6 +56,7 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 			}
 		}
 	}
+	pr.specs, kept = make([]model.Job, 0, len(m.Jobs)), make([][]roundMode, 0, len(m.Jobs))
 	for i := range m.Jobs {
 		if m.Jobs[i].Rounds == 0 {
 			continue

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"math"
 	"math/big"
 
 	"github.com/hare-sched/hare"
@@ -19,8 +20,8 @@ func rigidPhi(job *hare.Job, cs []typeChoice, path, last int64) (*big.Rat, error
 		by            *typeChoice
 		cost          float64
 	}
-	var all []block
-	least, size := 0.0, 0.0
+	var all []block // those that may have the least cost
+	least, margin := math.Inf(1), 0.0
 	for k := range cs {
 		c := &cs[k]
 		length, ok := mul(job.Rounds, c.d)
@@ -29,16 +30,23 @@ func rigidPhi(job *hare.Job, cs []typeChoice, path, last int64) (*big.Rat, error
 		}
 		t, units := c.curve, float64(c.units)
 		first := max(job.ReleaseUs, path-length)
+		end := max(first+length, job.DeadlineUs) // the last of a block
+		if t != nil {
+			end = max(end, t.grid[len(t.grid)-1]+length)
+		}
+		end = min(end, last)
+		// Each cost is exact within a few units of 2^-53 of its terms.
+		margin = max(margin, 0x1p-48*(endCostF(job, end)+units*t.upToF(end)))
 		try := func(start int64) {
 			if start < first || start+length > last {
 				return
 			}
 			cost, spent := endCostF(job, start+length), t.upToF(start+length)
 			v := cost + units*(spent-t.upToF(start))
-			size = max(size, cost+units*spent)
-			if len(all) == 0 || v < least {
-				least = v
+			if v > least+margin {
+				return
 			}
+			least = min(least, v)
 			all = append(all, block{start, length, c, v})
 		}
 		try(first)
@@ -50,8 +58,6 @@ func rigidPhi(job *hare.Job, cs []typeChoice, path, last int64) (*big.Rat, error
 			}
 		}
 	}
-	// Each cost is exact within a few units of 2^-53 of size.
-	margin := size * 0x1p-48
 	var best *big.Int
 	for _, b := range all {
 		if b.cost > least+margin {

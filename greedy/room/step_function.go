@@ -201,19 +201,30 @@ func (fn StepFunction) NextIncrease(t int64) int64 {
 // Reserve takes n GPUs within [from, to), where from lies in step i. It takes O(steps).
 func (fn *StepFunction) Reserve(i int, from, to, n int64) {
 	a := *fn
-	if a[i].from < from {
+	begins := a[i].from < from // a step that begins at from comes before step i
+	if begins {
 		i++
-		a = append(a, step{})
-		copy(a[i+1:], a[i:])
-		a[i] = step{from, a[i-1].free}
 	}
 	j := i
 	for ; j < len(a) && a[j].from < to; j++ {
 		a[j].free -= n
 	}
-	if j == len(a) || a[j].from > to {
-		a = append(a, step{})
-		copy(a[j+1:], a[j:])
+	ends := j == len(a) || a[j].from > to // and one that begins at to before step j
+	switch {
+	case begins && ends:
+		a = append(a, step{}, step{}) // the steps after to move once: there are many
+		copy(a[j+2:], a[j:])
+		copy(a[i+1:], a[i:j])
+	case begins:
+		a = slices.Insert(a, i, step{})
+	case ends:
+		a = slices.Insert(a, j, step{})
+	}
+	if begins {
+		a[i] = step{from, a[i-1].free - n}
+		j++
+	}
+	if ends {
 		a[j] = step{to, a[j-1].free + n}
 	} else if a[j].free == a[j-1].free {
 		a = append(a[:j], a[j+1:]...)

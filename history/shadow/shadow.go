@@ -51,13 +51,28 @@ func (cp *comparison) run() (*Report, *Schedules, error) {
 	}
 	cp.describe(was)
 
-	replayed, online, err := cp.play()
+	replayed, online, pinned, err := cp.play()
 	if err != nil {
 		return nil, nil, err
 	}
-	best := resultOutcome(cp.inst, cp.out.Hindsight)
-
+	figures := make(chan struct{})
+	go func() { // beside the plan for GPUs without nodes
+		defer close(figures)
+		cp.figures(was, replayed, online)
+	}()
+	if cp.cfg.Splits {
+		err = cp.splits(pinned)
+	}
 	cp.begin("figures")
+	if <-figures; err != nil {
+		return nil, nil, err
+	}
+	return cp.rep, &cp.out, nil
+}
+
+// figures computes the figures of the schedules.
+func (cp *comparison) figures(was, replayed, online *outcome) {
+	best := resultOutcome(cp.inst, cp.out.Hindsight)
 	rows := []struct {
 		row *Row
 		of  *outcome
@@ -66,22 +81,19 @@ func (cp *comparison) run() (*Report, *Schedules, error) {
 		{&cp.rep.Happened, was, cp.built.Happened}, {&cp.rep.Slurm, replayed, cp.out.Slurm},
 		{&cp.rep.Online, online, cp.out.Hare}, {&cp.rep.Hindsight, best, cp.out.Hindsight},
 	}
-	for x, r := range rows {
+	for _, r := range rows {
 		cp.fill(r.row, r.of, r.res)
-		cp.report("figures", x+1, len(rows)+1)
 	}
 	cp.compareJobs(was, replayed, online)
 	cp.rep.Losses.Happened = cp.idle(was)
 	cp.rep.Losses.Online = cp.idle(online)
-	return cp.rep, &cp.out, nil
 }
 
 // play simulates Slurm and Hare and makes the plans in hindsight. The simulated Slurm and the plan that keeps the
 // types of jobs need nothing of the others, and are made beside them.
-func (cp *comparison) play() (replayed, online *outcome, err error) {
+func (cp *comparison) play() (replayed, online *outcome, pinned *hare.Result, err error) {
 	ctx, cancel := context.WithCancelCause(cp.ctx)
 	defer cancel(nil)
-	var pinned *hare.Result
 	beside := make(chan struct{})
 	cp.begin("slurm")
 	go func() {
@@ -100,13 +112,10 @@ func (cp *comparison) play() (replayed, online *outcome, err error) {
 	}
 	<-beside
 	if first := context.Cause(ctx); first != nil {
-		return nil, nil, first
+		return nil, nil, nil, first
 	}
 	cp.out.Slurm = replayed.result(cp.inst)
-	if cp.cfg.Splits {
-		err = cp.splits(ctx, pinned)
-	}
-	return replayed, online, err
+	return replayed, online, pinned, nil
 }
 
 // plan simulates Hare and makes the plan in hindsight.
@@ -212,7 +221,7 @@ func (cp *comparison) hindsight(ctx context.Context) error {
 func (cp *comparison) solve(ctx context.Context, inst *hare.Instance, start *hare.Schedule) (*hare.Result, error) {
 	work := cmp.Or(cp.cfg.WorkLimit, defaultWork)
 	res, err := solver.Solve(ctx, inst, hare.Options{WorkLimit: work, Seed: 1}, solver.Config{Version: cp.cfg.Version,
-		Start: start, Workers: 1})
+		Start: start})
 	switch {
 	case err != nil:
 		return nil, err
@@ -225,10 +234,10 @@ func (cp *comparison) solve(ctx context.Context, inst *hare.Instance, start *har
 }
 
 // splits tells order, types and nodes apart. pinned is the plan for jobs that keep their types.
-func (cp *comparison) splits(ctx context.Context, pinned *hare.Result) error {
+func (cp *comparison) splits(pinned *hare.Result) error {
 	cp.report("splits", 1, 2)
 	res, b := cp.out.Hindsight, &cp.rep.Bound
-	pooled, err := cp.solve(ctx, pooled(cp.inst), res.Schedule)
+	pooled, err := cp.solve(cp.ctx, pooled(cp.inst), res.Schedule)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,21 @@ var roots = [8]uint64{
 	0x82cd8698ac2ba1d7, 0x8164d1f3bc030773, 0x80b1ed4fd999ab6c, 0x8058d7d2d5e5f6b0,
 }
 
+// powers are 2^(log/LogUnit), times 2^63.
+var powers = func() (of [LogUnit]uint64) {
+	for log := range of {
+		m := uint64(1) << 63
+		for i, root := range roots {
+			if log>>(7-i)&1 == 1 {
+				high, low := bits.Mul64(m, root)
+				m = high<<1 | low>>63
+			}
+		}
+		of[log] = m
+	}
+	return of
+}()
+
 // Exp2 is the inverse of Log2 up to rounding: 2^(log/LogUnit), from 1 to the largest
 // int64.
 func Exp2(log int64) int64 {
@@ -42,12 +57,5 @@ func Exp2(log int64) int64 {
 	case log >= 63*LogUnit:
 		return math.MaxInt64
 	}
-	m := uint64(1) << 63
-	for i, root := range roots {
-		if log>>(7-i)&1 == 1 {
-			high, low := bits.Mul64(m, root)
-			m = high<<1 | low>>63
-		}
-	}
-	return int64(m >> (63 - log/LogUnit))
+	return int64(powers[log%LogUnit] >> (63 - log/LogUnit))
 }

@@ -158,7 +158,7 @@ func (p *Predictor) Learn(running []Running) {
 		if k == Plain || !p.gains[k].sure() {
 			continue
 		}
-		var ended, censored []int64
+		ended, censored := make([]int64, 0, len(p.window)), make([]int64, 0, len(running))
 		for i := range p.window {
 			o := &p.window[i]
 			if o.Before[k] == 0 {

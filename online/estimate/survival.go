@@ -49,11 +49,18 @@ func NewSurvival(ended, running []int64) *Survival {
 	ended, running = slices.Clone(ended), slices.Clone(running)
 	slices.Sort(ended) // numbers alone sort faster than pairs of a number and what happened
 	slices.Sort(running)
-	s := &Survival{At: make([]float64, 0, len(ended)), Alive: make([]float64, 0, len(ended)),
-		Area: make([]float64, 0, len(ended))}
+	sizes := 1
+	for i := range len(ended) - 1 {
+		if ended[i] != ended[i+1] {
+			sizes++
+		}
+	}
+	each := (sizes + maxPoints - 1) / maxPoints // every each-th point and the last one are kept
+	s := &Survival{At: make([]float64, 0, sizes/each+1), Alive: make([]float64, 0, sizes/each+1),
+		Area: make([]float64, 0, sizes/each+1)}
 	share, last, area := 1.0, 0.0, 0.0
 	censored := 0 // how many of running have attained less than the size at hand
-	for i := 0; i < len(ended); {
+	for i, points := 0, 1; i < len(ended); points++ {
 		first, size := i, ended[i]
 		for i < len(ended) && ended[i] == size {
 			i++
@@ -65,25 +72,11 @@ func NewSurvival(ended, running []int64) *Survival {
 		area += float64(share * (float64(size) - last))
 		last = float64(size)
 		share = share * float64(n-(i-first)) / float64(n)
-		s.At, s.Alive, s.Area = append(s.At, last), append(s.Alive, share), append(s.Area, area)
-	}
-	if n := (len(s.At) + maxPoints - 1) / maxPoints; n > 1 {
-		s.thin(n)
-	}
-	return s
-}
-
-// thin keeps every n-th point and the last one. The shares at the points that stay are
-// exact.
-func (s *Survival) thin(n int) {
-	k := 0
-	for i := range s.At {
-		if i%n == n-1 || i == len(s.At)-1 {
-			s.At[k], s.Alive[k], s.Area[k] = s.At[i], s.Alive[i], s.Area[i]
-			k++
+		if points%each == 0 || points == sizes {
+			s.At, s.Alive, s.Area = append(s.At, last), append(s.Alive, share), append(s.Area, area)
 		}
 	}
-	s.At, s.Alive, s.Area = s.At[:k], s.Alive[:k], s.Area[:k]
+	return s
 }
 
 // Known reports whether any job has ended.

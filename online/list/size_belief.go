@@ -3,6 +3,7 @@ package list
 import (
 	"encoding/json"
 	"math"
+	"slices"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online/estimate"
@@ -25,7 +26,8 @@ type SizeBelief struct {
 	ended    []observation
 	next     int // the place of the oldest observation once there are MaxObservations
 	sums     logSums
-	byRounds bool // by those that had ended when the curve was made
+	byRounds bool    // by those that had ended when the curve was made
+	sizes    []int64 // of ended, by byRounds, sorted
 	curve    estimate.Survival
 	// hints learns what estimates and classes tell, and seen is the number of the last job
 	// that was predicted by them.
@@ -42,11 +44,33 @@ func (sb *SizeBelief) add(o observation) {
 	if len(sb.ended) < MaxObservations {
 		sb.ended = append(sb.ended, o)
 	} else {
-		sb.sums.add(sb.ended[sb.next], -1)
+		oldest := sb.ended[sb.next]
+		sb.sums.add(oldest, -1)
+		at, _ := slices.BinarySearch(sb.sizes, sb.size(oldest))
+		sb.sizes = slices.Delete(sb.sizes, at, at+1)
 		sb.ended[sb.next] = o
 		sb.next = (sb.next + 1) % MaxObservations
 	}
 	sb.sums.add(o, 1)
+	at, _ := slices.BinarySearch(sb.sizes, sb.size(o))
+	sb.sizes = slices.Insert(sb.sizes, at, sb.size(o))
+}
+
+// size is that of a job that ended, in rounds or in microseconds.
+func (sb *SizeBelief) size(o observation) int64 {
+	if sb.byRounds {
+		return o.Rounds
+	}
+	return SpanUs(o.Rounds, max(1, o.RoundUs))
+}
+
+// countBy says in what sizes are counted.
+func (sb *SizeBelief) countBy(rounds bool) {
+	sb.byRounds, sb.sizes = rounds, nil
+	for _, o := range sb.ended {
+		sb.sizes = append(sb.sizes, sb.size(o))
+	}
+	slices.Sort(sb.sizes)
 }
 
 // logSums are sums over jobs that ended, with x the logarithm of the length of a round
@@ -111,21 +135,16 @@ func (sb *SizeBelief) Learn(l *Scheduler) {
 		sb.seen = l.serial - 1
 		return
 	}
-	sb.byRounds = sb.sums.roundsExplain()
-	var ended, running []int64
-	for _, o := range sb.ended {
-		if sb.byRounds {
-			ended = append(ended, o.Rounds)
-		} else {
-			ended = append(ended, SpanUs(o.Rounds, max(1, o.RoundUs)))
-		}
+	if by := sb.sums.roundsExplain(); by != sb.byRounds {
+		sb.countBy(by)
 	}
+	var running []int64
 	for _, j := range l.jobs {
 		if j.round > 0 {
 			running = append(running, sb.attained(j))
 		}
 	}
-	sb.curve = *estimate.NewSurvival(ended, running)
+	sb.curve = *estimate.NewSurvival(sb.sizes, running)
 	var hinted []estimate.Running
 	for _, j := range l.jobs {
 		if j.subject != nil && j.round > 0 && j.FastestUs() > 0 {
@@ -224,11 +243,11 @@ func (sb *SizeBelief) Restore(s *BeliefSnapshot) bool {
 	}
 	sb.ended, sb.next, sb.curve, sb.learned, sb.version = s.Ended, s.Next, s.Curve, s.Learned, 1
 	sb.gone = s.Gone
+	by := sb.sums.roundsExplain()
 	if s.ByRounds != nil {
-		sb.byRounds = *s.ByRounds
-	} else {
-		sb.byRounds = sb.sums.roundsExplain()
+		by = *s.ByRounds
 	}
+	sb.countBy(by)
 	sb.seen = s.Seen
 	return sb.hints.Restore(s.Hints)
 }
