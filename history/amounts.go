@@ -361,7 +361,13 @@ func parseResources(text string) (r resources) {
 			r.bad = cmp.Or(r.bad, name)
 		}
 	}
-	r.gpus = max(r.gpus, r.typed()) + others.gpus
+	if r.order(); r.gpus > 0 && r.typed() > r.gpus { // of a request that somebody changed, whose old types stay
+		r.byType = slices.DeleteFunc(r.byType, func(t hare.TypeCount) bool { return int64(t.Count) != r.gpus })
+		if len(r.byType) > 1 {
+			r.byType = nil
+		}
+	}
+	r.gpus = cmp.Or(r.gpus, r.typed()) + others.gpus
 	r.byType, r.accelerators = append(r.byType, others.byType...), others.accelerators
 	r.order()
 	r.parts = parts{max(r.parts.shards, typed.shards), max(r.parts.mps, typed.mps)}

@@ -188,25 +188,21 @@ func (l *Log) countParts() {
 			byName[l.Nodes[i].Name] = &l.Nodes[i]
 		}
 	}
-	var without []string // the nodes whose GPUs have no parts
-	for i := range l.Nodes {
-		if n := &l.Nodes[i]; len(byName) > 0 && n.parts.none() && len(n.GPUs) > 0 {
-			without = append(without, n.Name)
-		}
-	}
+	shards, mps := func(p parts) int64 { return p.shards }, func(p parts) int64 { return p.mps }
+	noShards, noMPS := l.withoutParts(shards), l.withoutParts(mps)
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
 		if j.parts.none() {
 			continue
 		}
+		of, without := shards, noShards
+		if j.parts.shards == 0 {
+			of, without = mps, noMPS
+		}
 		if len(j.NotNodes) == 0 {
 			j.NotNodes = without
 		} else {
 			j.NotNodes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(j.NotNodes, without))))
-		}
-		of := func(p parts) int64 { return p.shards }
-		if j.parts.shards == 0 {
-			of = func(p parts) int64 { return p.mps }
 		}
 		var per int64
 		if len(j.On) > 0 && byName[j.On[0].Node] != nil {
@@ -232,6 +228,23 @@ func (l *Log) countParts() {
 			j.On[k].GPUs = j.GPUs / hosts
 		}
 	}
+}
+
+// withoutParts lists the nodes whose GPUs have no parts of a kind; nil where no node has such parts.
+func (l *Log) withoutParts(of func(parts) int64) (names []string) {
+	some := false
+	for i := range l.Nodes {
+		switch n := &l.Nodes[i]; {
+		case of(n.parts) > 0:
+			some = true
+		case len(n.GPUs) > 0:
+			names = append(names, n.Name)
+		}
+	}
+	if !some {
+		return nil
+	}
+	return names
 }
 
 // settle gives attempts of a job names of their own, orders nodes and jobs, and finds the end of

@@ -367,3 +367,37 @@ func TestOtherAccelerators(t *testing.T) {
 		t.Error(l.Report)
 	}
 }
+
+// TestWholeNodesOfAType gives a job that waits for whole nodes with GPUs of a type all GPUs of such nodes, though
+// others have more.
+func TestWholeNodesOfAType(t *testing.T) {
+	for types, want := range map[string]string{
+		"Gres=gpu:a100:4 and Gres=gpu:v100:8":            "2x4 a100=600",
+		"Gres=gpu:v100:8 and Gres=gpu:a100:4":            "2x4 a100=600",
+		"Gres=gpu:a100:2,gpu:t4:2 and Gres=gpu:v100:8":   "8x1 a100=600 t4=600 mixed",
+		"Gres=gpu:a100:2,gpu:a100:2 and Gres=gpu:v100:4": "2x4 a100=600",
+	} {
+		nodes := ""
+		for i, gres := range strings.Split(types, " and ") {
+			for k := range 2 {
+				nodes += fmt.Sprintf("NodeName=n%d%d CPUTot=8 %s State=IDLE\n", i, k, gres)
+			}
+		}
+		log := readTexts(t, "UTC", `{"jobs":[{"job_id":1,"job_state":"PENDING","submit_time":1795924023,"node_count":2,
+			"time_limit":10,"user_name":"ann","shared":"none","tres_per_node":"gres:gpu:a100:1",
+			"tres_req_str":"cpu=2,node=2,gres/gpu=2"}]}`, nodes)
+		built, err := log.BuildNow(history.Config{Speeds: &history.Speeds{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := holds(built.Instance); got != "1: "+want {
+			t.Errorf("%s: %s, not %s", types, got, want)
+		}
+		for _, n := range built.Instance.Cluster.Nodes {
+			if strings.Contains(nodes, "NodeName="+n.Name+" CPUTot=8 Gres=gpu:v100") && strings.Contains(want, "mixed") &&
+				built.Instance.Jobs[0].AllowsNode(&n) {
+				t.Errorf("%s: may have %s, which has no a100", types, n.Name)
+			}
+		}
+	}
+}
