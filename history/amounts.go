@@ -385,7 +385,7 @@ func parseGres(text string) (g gres) {
 			text = strings.TrimPrefix(text[len(part):], ",")
 		}
 		whole := part
-		part, _, _ = strings.Cut(part, "(")
+		part, _, _ = strings.Cut(strings.ReplaceAll(part, "(null)", ""), "(") // (null) is no type
 		part = strings.TrimPrefix(strings.TrimPrefix(part, "gres/"), "gres:")
 		fields := strings.FieldsFunc(part, func(r rune) bool { return r == ':' || r == '=' })
 		if len(fields) == 0 || fields[0] != "shard" && fields[0] != "mps" && !CountsGPUs(fields[0]) {

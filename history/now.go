@@ -341,8 +341,8 @@ func (b *builder) waitingJob(j *placedJob, inst *hare.Instance, room room) hare.
 }
 
 // fitWaiting keeps a waiting job to the types of which the nodes have enough. A job that names no type has whole GPUs
-// before parts, and mixes types where no type alone has room, as Slurm lets it. So does a job that names several types,
-// and one for which there is room only on nodes that have several.
+// before parts, and mixes types where no type alone has room, as Slurm lets it. So does a job that names several
+// types, and one for which there is room only on nodes that have several.
 func (b *builder) fitWaiting(j *placedJob, job *hare.Job, room room) {
 	all := job.On
 	parted := func(p hare.Profile) bool { return IsPart(p.Type) }
@@ -390,8 +390,8 @@ func (b *builder) fitWaiting(j *placedJob, job *hare.Job, room room) {
 	}
 }
 
-// whole is what each node has that a job may use: so many GPUs, of these types. without are the nodes that have none of
-// the types that the job names.
+// whole is what each node has that a job may use: so many GPUs, of these types. without are the nodes that have none
+// of the types that the job names.
 type whole struct {
 	gpus           int64
 	types, without []string

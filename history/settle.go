@@ -230,6 +230,36 @@ func (l *Log) countParts() {
 	}
 }
 
+// spellTypes writes the GPU types of jobs as nodes do, where they differ in upper and lower case alone.
+func (l *Log) spellTypes() {
+	spelling := map[string]string{}
+	for i := range l.Nodes {
+		for _, g := range l.Nodes[i].GPUs {
+			spelling[g.Type] = g.Type
+		}
+	}
+	for _, name := range sortedStrings(spelling) {
+		if lower := strings.ToLower(name); spelling[lower] == "" {
+			spelling[lower] = name
+		}
+	}
+	spell := func(name *string) {
+		if *name != "" {
+			*name = cmp.Or(spelling[*name], spelling[strings.ToLower(*name)], *name)
+		}
+	}
+	for i := range l.Jobs {
+		j := &l.Jobs[i]
+		spell(&j.Type)
+		for k := range j.Types {
+			spell(&j.Types[k])
+		}
+		for k := range j.On {
+			spell(&j.On[k].Type)
+		}
+	}
+}
+
 // withoutParts lists the nodes whose GPUs have no parts of a kind; nil where no node has such parts.
 func (l *Log) withoutParts(of func(parts) int64) (names []string) {
 	some := false
@@ -251,6 +281,7 @@ func (l *Log) withoutParts(of func(parts) int64) (names []string) {
 // the log.
 func (l *Log) settle() {
 	slices.SortFunc(l.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	l.spellTypes()
 	l.splitResized()
 	l.sortJobs()
 	l.merge()

@@ -321,7 +321,11 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	for _, word := range state {
 		if st, ok := slurmState(word); ok && !known {
 			j.State, known = st, true
+			if word == completing && j.StartUs > 0 && j.EndUs > 0 {
+				j.State = Unknown // how it has ended
+			}
 		}
+		j.OnHold = j.OnHold || slices.Contains(holds, word)
 		if (word == "REQUEUED" || word == resizing) && !fromQueue && j.StartUs > 0 && j.EndUs > 0 {
 			j.State, j.resizes = Requeued, word == resizing // beside PENDING, for good: what is told is what ended
 		}
