@@ -53,7 +53,10 @@ func (l *slurmReader) readSlurmJSON(name string, in *bufio.Reader) error {
 				doc.readMeta(other)
 			}
 			if key == "errors" && json.Unmarshal(other, &faults) == nil && len(faults) > 0 {
-				l.Report.doubt("Slurm reported errors when it wrote the document", Place{File: name, At: "/errors"})
+				var fault struct{ Error, Description string }
+				_ = json.Unmarshal(faults[0], &fault)
+				l.Report.doubt(fmt.Sprintf("Slurm wrote an error: %.100s", cmp.Or(fault.Error, fault.Description,
+					string(faults[0]))), Place{File: name, At: "/errors"})
 			}
 			continue
 		}
