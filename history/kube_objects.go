@@ -121,6 +121,7 @@ type kubeRayCluster struct {
 // kubeDeviceRequest asks for devices; the members of Exactly stand in the request itself before v1beta2.
 type kubeDeviceRequest struct {
 	Name, DeviceClassName, AllocationMode string
+	AdminAccess                           bool // to watch devices that others hold
 	Count                                 int64
 	Exactly                               *kubeDeviceRequest
 	FirstAvailable                        []kubeDeviceRequest
@@ -204,9 +205,14 @@ type kubeObject struct {
 			}
 		}
 		ResourceClaimStatuses []struct{ Name, ResourceClaimName string }
-		State                 json.RawMessage // of a Job of Volcano an object with a phase, of others a word
-		JobStatus             string          // of a RayJob
-		RayClusterName        string
+		Allocation            struct { // of a ResourceClaim
+			Devices struct {
+				Results []struct{ Request string }
+			}
+		}
+		State          json.RawMessage // of a Job of Volcano an object with a phase, of others a word
+		JobStatus      string          // of a RayJob
+		RayClusterName string
 	}
 	// of an event
 	Reason         string
@@ -294,6 +300,8 @@ type kubeLog struct {
 	local      map[string]string            // ClusterQueue by LocalQueue
 	labels     map[string]map[string]string // of nodes
 	shares     map[string]kubeShare         // of nodes whose GPUs are shared
+	devices    map[string][]string          // the resources by which nodes count GPUs
+	sharers    map[string]int64             // how many pods hold a ResourceClaim at once, by namespace and name
 	claims     map[string]*kubeObject       // ResourceClaims and their templates by kind, namespace and name
 	slices     []kubeOwner                  // ResourceSlices
 	events     []kubeNodeEvent
