@@ -247,8 +247,12 @@ func (r *sacctReader) row() error {
 	if id == "" {
 		id = t.field(r.rawID)
 	}
-	if isStep(id) {
+	switch {
+	case isStep(id):
 		l.Report.leaveOut(stepsLeft, t.place())
+		return nil
+	case strings.EqualFold(id, t.names[r.id]) && strings.EqualFold(t.field(r.state), "state"):
+		l.Report.leaveOut("the names of the columns again, of a text that follows another", t.place())
 		return nil
 	}
 	if raw := t.field(r.rawID); !isJob(id) && id != raw { // which are the same where hare export wrote them
