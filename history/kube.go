@@ -165,7 +165,8 @@ func newKubeLog() *kubeLog {
 	return &kubeLog{typeLabels: TypeLabels, owners: map[string]*kubeOwner{}, named: map[string]*kubeOwner{},
 		workloads: map[string]*kubeOwner{}, groups: map[string]*kubeOwner{}, flavors: map[string]map[string]string{},
 		queues: map[string][]string{}, local: map[string]string{}, labels: map[string]map[string]string{},
-		shares: map[string]kubeShare{}, claims: map[string]*kubeObject{}, devices: map[string][]string{}, sharers: map[string]int64{}, seen: map[string]bool{}}
+		shares: map[string]kubeShare{}, claims: map[string]*kubeObject{}, devices: map[string][]string{},
+		sharers: map[string]int64{}, seen: map[string]bool{}}
 }
 
 // yamlToJSON reads documents of YAML. What kubectl says of an empty list is none.

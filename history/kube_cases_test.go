@@ -527,9 +527,9 @@ func TestPodsOfParents(t *testing.T) {
 func TestKubeVendors(t *testing.T) {
 	amd := kubeNode("a", "", object{"amd.com/gpu": "8"}, object{"amd.com/gpu.product-name": "MI300X", "zone": "z"})
 	far := kubePodOf("far", "", "n", 0, 60, gpus(1))
-	far["spec"].(object)["affinity"] = object{"nodeAffinity": object{"requiredDuringSchedulingIgnoredDuringExecution": object{
-		"nodeSelectorTerms": []object{{"matchExpressions": []object{
-			{"key": "zone", "operator": "NotIn", "values": []string{"z"}}}}}}}}
+	terms := []object{{"matchExpressions": []object{{"key": "zone", "operator": "NotIn", "values": []string{"z"}}}}}
+	far["spec"].(object)["affinity"] = object{"nodeAffinity": object{
+		"requiredDuringSchedulingIgnoredDuringExecution": object{"nodeSelectorTerms": terms}}}
 	log := readKubeText(t, kubeItems(t, eight("n"), amd, kubePodOf("p", "", "n", 0, 60, gpus(2)), far,
 		kubePodOf("q", "", "a", 0, 60, object{"amd.com/gpu": "2"})))
 	built, err := log.Build(history.Config{})

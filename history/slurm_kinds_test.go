@@ -469,7 +469,7 @@ func TestSeveralOutputs(t *testing.T) {
 		}
 	}
 	log := readTexts(t, "UTC", `{"jobs":[],"errors":[{"error":"Unable to connect to database"}]}`, twoNodes)
-	if _, err := log.Build(history.Config{}); err == nil || !strings.Contains(err.Error(), "Unable to connect to databas") {
+	if _, err := log.Build(history.Config{}); err == nil || !strings.Contains(err.Error(), "Unable to connect") {
 		t.Error(err)
 	}
 }

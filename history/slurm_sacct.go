@@ -24,8 +24,8 @@ var TextFields = []string{"jobname", "submitline", "comment", "constraints", "ad
 // slurmStates are the states that Slurm tells, in its long form; a state may have words behind it.
 var slurmStates = map[string]State{
 	"PENDING": Pending, "REQUEUE_HOLD": Pending, "RESV_DEL_HOLD": Pending, "SPECIAL_EXIT": Pending,
-	"RUNNING": Running, "CONFIGURING": Running, "POWER_UP_NODE": Running, "COMPLETING": Running, "SUSPENDED": Running, "STOPPED": Running, "STAGE_OUT": Running,
-	"RESIZING": Running, "SIGNALING": Running,
+	"RUNNING": Running, "CONFIGURING": Running, "POWER_UP_NODE": Running, "COMPLETING": Running,
+	"SUSPENDED": Running, "STOPPED": Running, "STAGE_OUT": Running, "RESIZING": Running, "SIGNALING": Running,
 	"COMPLETED": Completed, "FAILED": Failed, "OUT_OF_MEMORY": Failed, "LAUNCH_FAILED": Failed, "RECONFIG_FAIL": Failed,
 	"CANCELLED": Cancelled, "REVOKED": Cancelled, "DEADLINE": TimedOut, "TIMEOUT": TimedOut, "NODE_FAIL": NodeFailed,
 	"BOOT_FAIL": NodeFailed, "PREEMPTED": Requeued, "REQUEUED": Requeued, "REQUEUE_FED": Requeued,
