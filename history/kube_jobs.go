@@ -225,7 +225,9 @@ func (l *kubeReader) kubeDevices(k *kubeLog) {
 		slices.Sort(names)
 	}
 	for i := range l.Jobs {
-		l.Jobs[i].NotNodes = without[l.Jobs[i].device]
+		if at := l.Jobs[i].device; at > 0 {
+			l.Jobs[i].NotNodes = without[l.deviceNames[at-1]]
+		}
 	}
 }
 
@@ -316,7 +318,7 @@ func (l *kubeReader) kubeAsked(k *kubeLog, o *kubeOwner, id string, asks []kubeP
 			if !ran {
 				l.needNotes(&n, o.place)
 			}
-			j.Type, j.device = cmp.Or(n.gpuType, j.Type), cmp.Or(j.device, n.device)
+			j.Type, j.device = cmp.Or(n.gpuType, j.Type), cmp.Or(j.device, l.device(n.device))
 		}
 	}
 	if j.GPUs = (milli + 999) / 1000; j.GPUs > hare.MaxGPUs {
@@ -430,7 +432,7 @@ func (l *kubeReader) kubePodJob(k *kubeLog, p *kubePod, of *Job) {
 	if gpus == 0 && p.unread {
 		return // whether it had GPUs may be what could not be read
 	}
-	j.EligibleUs, j.device = j.SubmitUs, cmp.Or(p.need.device, j.device)
+	j.EligibleUs, j.device = j.SubmitUs, cmp.Or(l.device(p.need.device), j.device)
 	j.GPUs, j.PerTask, j.CPUMilli, j.MemoryMiB = gpus, max(1, gpus), p.need.CPUMilli, p.need.MemoryMiB
 	switch {
 	case p.startUs() > 0:
@@ -466,7 +468,7 @@ func (l *kubeReader) hasPods(j *Job, pods []*kubePod) {
 		j.CPUMilli, j.MemoryMiB = j.CPUMilli+p.need.CPUMilli, j.MemoryMiB+p.need.MemoryMiB
 		if p.need.milli > 0 {
 			milli[place{p.Spec.NodeName, p.need.gpuType}] += p.need.milli
-			j.Type, j.device = cmp.Or(p.need.gpuType, j.Type), cmp.Or(p.need.device, j.device)
+			j.Type, j.device = cmp.Or(p.need.gpuType, j.Type), cmp.Or(l.device(p.need.device), j.device)
 			l.needNotes(&p.need, p.place)
 		}
 	}

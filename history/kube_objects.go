@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -333,6 +334,18 @@ type kubeNodeEvent struct {
 type kubeReader struct {
 	*reader
 	*kubeLog // nil until a text is read, and once jobs are made
+	// deviceNames are resources that count GPUs. The number of a resource is one more than its place.
+	deviceNames []string
+}
+
+// device returns the number of a resource that counts GPUs; 0 for "".
+func (l *kubeReader) device(name string) uint8 {
+	at := slices.Index(l.deviceNames, name)
+	if at < 0 && name != "" && len(l.deviceNames) < math.MaxUint8 {
+		at = len(l.deviceNames)
+		l.deviceNames = append(l.deviceNames, name)
+	}
+	return uint8(at + 1)
 }
 
 // faulty sets aside an object that cannot be a job, unless what could not be read of it says so already.
