@@ -307,9 +307,9 @@ func TestOtherWays(t *testing.T) {
 func TestEndingJobRuns(t *testing.T) {
 	for state, want := range map[string]history.State{"COMPLETING": history.Running, "CONFIGURING": history.Running,
 		"COMPLETED": history.Completed, "FAILED": history.Failed} {
-		s, err := parse([]byte("NodeName=n1 CPUTot=8 Gres=gpu:t4:4 State=IDLE\n"), []byte(`{"jobs":[{"job_id":1,
-			"job_state":"`+state+`","submit_time":1800000000,"start_time":1800000000,"end_time":1800000005,"nodes":"n1","node_count":1,
-			"tres_alloc_str":"gres/gpu=2"}]}`), nil, 1_800_000_010e6)
+		queue := `{"jobs":[{"job_id":1,"job_state":"` + state + `","submit_time":1800000000,"start_time":1800000000,
+			"end_time":1800000005,"nodes":"n1","node_count":1,"tres_alloc_str":"gres/gpu=2"}]}`
+		s, err := parse([]byte("NodeName=n1 CPUTot=8 Gres=gpu:t4:4 State=IDLE\n"), []byte(queue), nil, 1_800_000_010e6)
 		if err != nil || len(s.Jobs) != 1 {
 			t.Fatal(err, s)
 		}
