@@ -361,7 +361,13 @@ func parseResources(text string) (r resources) {
 			r.bad = cmp.Or(r.bad, name)
 		}
 	}
-	r.gpus = max(r.gpus, r.typed()) + others.gpus
+	if r.order(); r.gpus > 0 && r.typed() > r.gpus { // of a request that somebody changed, whose old types stay
+		r.byType = slices.DeleteFunc(r.byType, func(t hare.TypeCount) bool { return int64(t.Count) != r.gpus })
+		if len(r.byType) > 1 {
+			r.byType = nil
+		}
+	}
+	r.gpus = cmp.Or(r.gpus, r.typed()) + others.gpus
 	r.byType, r.accelerators = append(r.byType, others.byType...), others.accelerators
 	r.order()
 	r.parts = parts{max(r.parts.shards, typed.shards), max(r.parts.mps, typed.mps)}
@@ -379,7 +385,7 @@ func parseGres(text string) (g gres) {
 			text = strings.TrimPrefix(text[len(part):], ",")
 		}
 		whole := part
-		part, _, _ = strings.Cut(part, "(")
+		part, _, _ = strings.Cut(strings.ReplaceAll(part, "(null)", ""), "(") // (null) is no type
 		part = strings.TrimPrefix(strings.TrimPrefix(part, "gres/"), "gres:")
 		fields := strings.FieldsFunc(part, func(r rune) bool { return r == ':' || r == '=' })
 		if len(fields) == 0 || fields[0] != "shard" && fields[0] != "mps" && !CountsGPUs(fields[0]) {

@@ -86,6 +86,10 @@ func (b *builder) choose() {
 			b.rep.doubt(runsNoMore, j.Place)
 			continue
 		}
+		if j.EndUs == 0 && !j.noEnd && j.State != Running && j.State != Unknown {
+			b.rep.doubt("has ended, and nothing says when: left out", j.Place)
+			continue
+		}
 		if j.EndUs == 0 {
 			p.endUs = max(b.log.NowUs, j.StartUs+1e6)
 			what := "still ran when the log ended"

@@ -147,7 +147,9 @@ func (b *builder) nodeNames(j *placedJob, names []string) (known []string) {
 	return known
 }
 
-// sortOnly orders the labels to which a job is kept.
+// sortOnly orders the labels to which a job is kept, and those from which it is kept.
 func (b *builder) sortOnly(out *hare.Job) {
-	slices.SortFunc(out.Only, func(a, c hare.LabelValues) int { return strings.Compare(a.Label, c.Label) })
+	byLabel := func(a, c hare.LabelValues) int { return strings.Compare(a.Label, c.Label) }
+	slices.SortFunc(out.Only, byLabel)
+	slices.SortFunc(out.Exclude, byLabel)
 }

@@ -441,7 +441,7 @@ func jobOfRow(r *tableRow, loc *time.Location) (j Job, ok bool) {
 		column, cost string
 		to           *int64
 	}{{"start", "the job counts as one that never started", &j.StartUs},
-		{"end", "the job counts as one that has not ended", &j.EndUs},
+		{"end", "counts as not told", &j.EndUs},
 		{"submit", "the job counts as submitted when it started", &j.SubmitUs}} {
 		text := r.decimal(c.column)
 		var err error
@@ -468,7 +468,7 @@ func jobOfRow(r *tableRow, loc *time.Location) (j Job, ok bool) {
 		}
 		return j, false
 	case j.EndUs > 0 && j.StartUs > 0 && j.EndUs < j.StartUs:
-		r.aside("end", "is before the start: the job counts as one that has not ended")
+		r.aside("end", "is before the start: counts as not told")
 		j.EndUs = 0
 	}
 	var err error

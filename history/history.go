@@ -98,7 +98,8 @@ type Job struct {
 	// the size that is told; 0 means from its start.
 	resizes   bool
 	resizedUs int64
-	stays     bool // the text cannot tell what the job asked for: it may use only the types on which it ran
+	device    uint8 // the number of the resource by which Kubernetes counts its GPUs; 0 for none
+	stays     bool  // the text cannot tell what the job asked for: it may use only the types on which it ran
 }
 
 // Held is what a job held on one node.

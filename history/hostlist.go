@@ -106,8 +106,8 @@ const maxTasks = 1 << 22
 // task n. cut says that Slurm ended the list by "...", of which the last number may be one of more digits; limit that
 // not all of them may run at once. bad is the first part that cannot be read.
 func arrayTasks(list string, most int) (tasks []int, cut, limit bool, bad string) {
-	list = strings.Trim(list, "[] ")
 	list, _, limit = strings.Cut(list, "%")
+	list = strings.Trim(list, "[] ")
 	if mask, ok := strings.CutPrefix(list, "0x"); ok {
 		return bitTasks(mask, most, limit)
 	}

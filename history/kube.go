@@ -165,7 +165,8 @@ func newKubeLog() *kubeLog {
 	return &kubeLog{typeLabels: TypeLabels, owners: map[string]*kubeOwner{}, named: map[string]*kubeOwner{},
 		workloads: map[string]*kubeOwner{}, groups: map[string]*kubeOwner{}, flavors: map[string]map[string]string{},
 		queues: map[string][]string{}, local: map[string]string{}, labels: map[string]map[string]string{},
-		shares: map[string]kubeShare{}, claims: map[string]*kubeObject{}, seen: map[string]bool{}}
+		shares: map[string]kubeShare{}, claims: map[string]*kubeObject{}, devices: map[string][]string{},
+		sharers: map[string]int64{}, seen: map[string]bool{}}
 }
 
 // yamlToJSON reads documents of YAML. What kubectl says of an empty list is none.
@@ -420,6 +421,14 @@ func (l *kubeReader) addKubeNode(o *kubeObject, place Place) {
 	if share.split > 1 || share.memoryMiB > 0 {
 		l.kubeLog.shares[n.Name] = share
 	}
+	for name, amount := range has {
+		if IsGPU(name) && amount > 0 {
+			l.kubeLog.devices[n.Name] = append(l.kubeLog.devices[n.Name], name)
+		}
+		if amount > 0 && otherAccelerator(name) {
+			l.Report.leaveOut("accelerators of nodes that do not count as GPUs ("+name+")", place)
+		}
+	}
 	n.CPUMilli, n.MemoryMiB = int64(has["cpu"]), has["memory"].MiB()
 	l.kubeLog.labels[n.Name] = o.Metadata.Labels
 	ready := o.condition("Ready")
@@ -461,6 +470,7 @@ func (l *kubeReader) finishKube() {
 		l.kubeOwnerJobs(k, o, id)
 	}
 	l.kubeLone(k, lone, used)
+	l.kubeDevices(k)
 	keys := map[string]bool{}
 	for i := range l.Jobs {
 		for _, s := range slices.Concat(l.Jobs[i].Only, l.Jobs[i].Exclude) {

@@ -296,6 +296,14 @@ func TestKubePieces(t *testing.T) {
 	}
 	frac := func(key, value string) object { return object{"annotations": object{key: value}} }
 	claim := object{"resourceClaims": []object{{"name": "g", "resourceClaimTemplateName": "two"}}}
+	named := object{"resourceClaims": []object{{"name": "g", "resourceClaimName": "one"}}}
+	claimOf := func(exactly object, given int) object {
+		o := kubeOf("resource.k8s.io/v1", "ResourceClaim", "one", object{"devices": object{"requests": []object{
+			{"name": "g", "exactly": exactly}}}})
+		o["status"] = object{"allocation": object{"devices": object{"results": slices.Repeat([]object{{"request": "g"}},
+			given)}}}
+		return o
+	}
 	sliced := kubeNode("t", "T4-SHARED", object{"nvidia.com/gpu": "12"}, object{"nvidia.com/gpu.count": "1",
 		"nvidia.com/gpu.replicas": "12"})
 	const part = ": a part of a GPU counts as a whole one"
@@ -379,6 +387,25 @@ func TestKubePieces(t *testing.T) {
 			{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": object{"name": "fast"}, "spec": object{
 				"selectors": []object{{"cel": object{"expression": "device.driver == 'gpu.x.io'"}}}}}},
 			"n=8×A100; ml/p:1×1 0–60", "DeviceClass, 1 row"},
+		{"claim of all GPUs that was given", []object{eight("n"), pod("p", "n", 0, 60, nil, named), claimOf(
+			object{"deviceClassName": "gpu.nvidia.com", "allocationMode": "All"}, 8)}, "n=8×A100; ml/p:1×8 0–60", ""},
+		{"claim to watch GPUs", []object{eight("n"), pod("p", "n", 0, 60, nil, named), claimOf(object{
+			"deviceClassName": "gpu.nvidia.com", "allocationMode": "All", "adminAccess": true}, 8)},
+			"n=8×A100; ml/p:0×1 0–60", ""},
+		{"claim that two pods share", []object{kubeNode("n", "A100", gpus(1), nil), pod("p", "n", 0, 60, nil, named),
+			pod("q", "n", 10, 50, nil, named), claimOf(object{"deviceClassName": "gpu.nvidia.com"}, 1)},
+			"n=1×A100; ml/p:1×1 0–60", "held a part of a GPU whose other parts others held"},
+		{"claim that one pod has after another", []object{eight("n"), pod("p", "n", 0, 30, nil, named),
+			pod("q", "n", 30, 60, nil, named), claimOf(object{"deviceClassName": "gpu.nvidia.com", "count": 2}, 2)},
+			"n=8×A100; ml/p:1×2 0–30; ml/q:1×2 30–60", ""},
+		{"first container beside one that goes on", []object{eight("n"), func() object {
+			p := pod("p", "n", 0, 60, gpus(1))
+			p["spec"].(object)["initContainers"] = []object{
+				{"restartPolicy": "Always", "resources": object{"limits": gpus(1)}}, {"resources": object{"limits": gpus(3)}}}
+			return p
+		}()}, "n=8×A100; ml/p:1×4 0–60", ""},
+		{"accelerators that are no GPUs", []object{kubeNode("t", "", object{"google.com/tpu": "4"}, nil)}, "",
+			"left out 1: accelerators of nodes that do not count as GPUs (google.com/tpu)"},
 		{"devices of a ResourceSlice", []object{kubeNode("d", "A100", nil, nil), kubeOf("resource.k8s.io/v1",
 			"ResourceSlice",
 			"s", object{"nodeName": "d", "driver": "gpu.nvidia.com", "devices": []object{
@@ -493,5 +520,31 @@ func TestPodsOfParents(t *testing.T) {
 	want := "a=8×A100; b=8×A100; c=2×Max_1100; d=2×HL-225; ml/evicted:1×1 0–20; ml/gaudi:1×2 0–5; ml/train:2×4 1–9"
 	if got := kubeTold(log); got != want {
 		t.Errorf("got %s, want %s\n%s", got, want, log.Report)
+	}
+}
+
+// TestKubeVendors keeps pods to nodes whose GPUs are counted by the resource that they ask for.
+func TestKubeVendors(t *testing.T) {
+	amd := kubeNode("a", "", object{"amd.com/gpu": "8"}, object{"amd.com/gpu.product-name": "MI300X", "zone": "z"})
+	far := kubePodOf("far", "", "n", 0, 60, gpus(1))
+	terms := []object{{"matchExpressions": []object{{"key": "zone", "operator": "NotIn", "values": []string{"z"}}}}}
+	far["spec"].(object)["affinity"] = object{"nodeAffinity": object{
+		"requiredDuringSchedulingIgnoredDuringExecution": object{"nodeSelectorTerms": terms}}}
+	log := readKubeText(t, kubeItems(t, eight("n"), amd, kubePodOf("p", "", "n", 0, 60, gpus(2)), far,
+		kubePodOf("q", "", "a", 0, 60, object{"amd.com/gpu": "2"})))
+	built, err := log.Build(history.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, j := range built.Instance.Jobs {
+		for i := range built.Instance.Cluster.Nodes {
+			if n := &built.Instance.Cluster.Nodes[i]; j.AllowsNode(n) {
+				got = append(got, j.ID+" on "+n.Name)
+			}
+		}
+	}
+	if want := "ml/far on n, ml/p on n, ml/q on a"; strings.Join(got, ", ") != want {
+		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
 	}
 }

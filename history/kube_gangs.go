@@ -86,6 +86,7 @@ func (k *kubeLog) sortPods(l *kubeReader) (lone []*kubePod) {
 		k.order = append(k.order, ref.UID)
 		l.Report.assume("a job that was not read, by its Workload of Kueue", w.place)
 	}
+	k.countSharers()
 	for i := range k.pods {
 		p := &k.pods[i]
 		if p.reserves() {

@@ -30,6 +30,13 @@ func IsGPU(resource string) bool {
 	return ok && name == "gpu" && vendor != "koordinator.sh"
 }
 
+// otherAccelerator reports whether a resource counts accelerators that do not count as GPUs.
+func otherAccelerator(resource string) bool {
+	_, name, ok := strings.Cut(strings.ToLower(resource), "/")
+	return ok && !IsGPU(resource) && slices.ContainsFunc([]string{"tpu", "npu", "xpu", "dcu", "mlu", "gcu", "neuron",
+		"ascend"}, func(word string) bool { return strings.HasPrefix(name, word) })
+}
+
 // kubePercent are the resources that count hundredths of a GPU.
 var kubePercent = []string{"koordinator.sh/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio",
 	"tencent.com/vcuda-core", "alibabacloud.com/gpu-core"}
@@ -183,6 +190,7 @@ type kubeNeed struct {
 	Demand         // but for GPUs
 	milli   int64  // thousandths of GPUs
 	gpuType string // of slices; "" for others
+	device  string // the resource that counts the GPUs; "" for others
 	part    string // what says that the pod holds a part of a GPU; "" for whole ones
 	assumed string // what had to be assumed
 	unsure  bool   // whether the size of the part is not known
@@ -194,20 +202,23 @@ func (n *kubeNeed) gpus() int64 { return (n.milli + 999) / 1000 }
 func (n *kubeNeed) take(c kubeNeed) {
 	n.CPUMilli, n.MemoryMiB, n.milli = n.CPUMilli+c.CPUMilli, n.MemoryMiB+c.MemoryMiB, n.milli+c.milli
 	n.gpuType, n.part, n.unsure = cmp.Or(n.gpuType, c.gpuType), cmp.Or(n.part, c.part), n.unsure || c.unsure
+	n.device = cmp.Or(n.device, c.device)
 }
 
 // need returns what a pod of the specification holds by its containers, on a node that shares its GPUs so.
 func (s *PodSpec) need(share kubeShare) (n kubeNeed) {
-	var first kubeNeed // the most that an init container needs, before the others run
+	var first kubeNeed // the most that an init container needs, beside those that go on, before the others run
 	for i := range s.InitContainers {
 		c := s.InitContainers[i].Resources.need(share)
 		if s.InitContainers[i].RestartPolicy == "Always" {
 			n.take(c)
 			continue
 		}
+		c.take(n)
 		first.CPUMilli, first.MemoryMiB = max(first.CPUMilli, c.CPUMilli), max(first.MemoryMiB, c.MemoryMiB)
 		if c.milli > first.milli {
 			first.milli, first.gpuType, first.part, first.unsure = c.milli, c.gpuType, c.part, c.unsure
+			first.device = c.device
 		}
 	}
 	for i := range s.Containers {
@@ -215,6 +226,7 @@ func (s *PodSpec) need(share kubeShare) (n kubeNeed) {
 	}
 	if first.milli > n.milli {
 		n.milli, n.gpuType, n.part, n.unsure = first.milli, first.gpuType, first.part, first.unsure
+		n.device = first.device
 	}
 	whole := s.Resources.need(share)
 	n.CPUMilli = cmp.Or(whole.CPUMilli, max(n.CPUMilli, first.CPUMilli))
@@ -252,6 +264,7 @@ func (n *kubeNeed) gpusOf(devices map[string]int64, share kubeShare) {
 		switch t := sliceType(name); {
 		case amount == 0:
 		case IsGPU(name):
+			n.device = cmp.Or(n.device, name)
 			if counted += amount * 1000; share.split > 1 {
 				n.part = "a slice of " + name
 			}
@@ -387,7 +400,11 @@ func (n *kubeNeed) claim(k *kubeLog, spec *PodSpec, namespace string, claimed ma
 			}
 			continue
 		}
-		n.milli += k.claimed(o, n)
+		milli := k.claimed(o, n)
+		if pods := k.sharers[namespace+"/"+name]; pods > 1 && milli > 0 {
+			milli, n.part = max(1, milli/pods), "a claim that several pods share"
+		}
+		n.milli += milli
 	}
 }
 
@@ -434,12 +451,23 @@ func (k *kubeLog) claimed(o *kubeObject, n *kubeNeed) (milli int64) {
 		return 1000
 	}
 	for _, r := range devices.Requests {
+		name, given := r.Name, int64(0)
+		for _, result := range o.Status.Allocation.Devices.Results {
+			if request, _, _ := strings.Cut(result.Request, "/"); request == name {
+				given++
+			}
+		}
 		switch {
 		case r.Exactly != nil:
 			r = *r.Exactly
 		case len(r.FirstAvailable) > 0:
 			r = r.FirstAvailable[0]
-			n.assumed = "a claim that takes the first of several devices: counts with the first"
+			if given == 0 {
+				n.assumed = "a claim that takes the first of several devices: counts with the first"
+			}
+		}
+		if r.AdminAccess {
+			continue
 		}
 		class := strings.ToLower(r.DeviceClassName)
 		is, known := k.classOfGPUs(class)
@@ -450,10 +478,10 @@ func (k *kubeLog) claimed(o *kubeObject, n *kubeNeed) (milli int64) {
 			n.assumed = "a claim of a class of devices that was not given: counts as one of GPUs (give deviceclasses)"
 		case strings.HasPrefix(class, "mig."):
 			n.part = "a claim of the class " + r.DeviceClassName
-		case r.AllocationMode == "All":
+		case r.AllocationMode == "All" && given == 0:
 			n.assumed = "a claim of all GPUs of a node: counts as one GPU"
 		}
-		milli += max(1, min(r.Count, hare.MaxGPUs)) * 1000
+		milli += max(1, min(cmp.Or(given, r.Count), hare.MaxGPUs)) * 1000
 	}
 	return milli
 }

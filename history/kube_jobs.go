@@ -202,6 +202,54 @@ func (l *kubeReader) kubeQueues(k *kubeLog) {
 	}
 }
 
+// kubeDevices keeps jobs to nodes whose GPUs are counted by the resource that they ask for, where nodes differ.
+func (l *kubeReader) kubeDevices(k *kubeLog) {
+	without := map[string][]string{} // nodes whose GPUs other resources count, by resource
+	for _, devices := range k.devices {
+		for _, device := range devices {
+			without[device] = nil
+		}
+	}
+	if len(without) < 2 {
+		return
+	}
+	for i := range l.Nodes {
+		devices := k.devices[l.Nodes[i].Name]
+		for device := range without {
+			if len(devices) > 0 && !slices.Contains(devices, device) {
+				without[device] = append(without[device], l.Nodes[i].Name)
+			}
+		}
+	}
+	for _, names := range without {
+		slices.Sort(names)
+	}
+	for i := range l.Jobs {
+		if at := l.Jobs[i].device; at > 0 {
+			l.Jobs[i].NotNodes = without[l.deviceNames[at-1]]
+		}
+	}
+}
+
+// countSharers counts how many pods hold each ResourceClaim at once.
+func (k *kubeLog) countSharers() {
+	edges := map[string][]edge{}
+	for i := range k.pods {
+		p := &k.pods[i]
+		from := cmp.Or(p.startUs(), us(p.Metadata.CreationTimestamp))
+		for _, c := range p.Spec.ResourceClaims {
+			if key := p.Metadata.Namespace + "/" + c.ResourceClaimName; c.ResourceClaimName != "" && from > 0 {
+				edges[key] = append(edges[key], edge{from, 1}, edge{p.untilUs(), -1})
+			}
+		}
+	}
+	for key, list := range edges {
+		if most := mostHeld(list, 0); most > 1 {
+			k.sharers[key] = most
+		}
+	}
+}
+
 // root returns the job to which an object belongs, the outermost one that was read; nil for none.
 func (k *kubeLog) root(m *kubeMeta) (root *kubeOwner) {
 	for range 8 { // no chain of owners is as long, and a circle ends here
@@ -270,7 +318,7 @@ func (l *kubeReader) kubeAsked(k *kubeLog, o *kubeOwner, id string, asks []kubeP
 			if !ran {
 				l.needNotes(&n, o.place)
 			}
-			j.Type = cmp.Or(n.gpuType, j.Type)
+			j.Type, j.device = cmp.Or(n.gpuType, j.Type), cmp.Or(j.device, l.device(n.device))
 		}
 	}
 	if j.GPUs = (milli + 999) / 1000; j.GPUs > hare.MaxGPUs {
@@ -384,7 +432,7 @@ func (l *kubeReader) kubePodJob(k *kubeLog, p *kubePod, of *Job) {
 	if gpus == 0 && p.unread {
 		return // whether it had GPUs may be what could not be read
 	}
-	j.EligibleUs = j.SubmitUs
+	j.EligibleUs, j.device = j.SubmitUs, cmp.Or(l.device(p.need.device), j.device)
 	j.GPUs, j.PerTask, j.CPUMilli, j.MemoryMiB = gpus, max(1, gpus), p.need.CPUMilli, p.need.MemoryMiB
 	switch {
 	case p.startUs() > 0:
@@ -420,7 +468,7 @@ func (l *kubeReader) hasPods(j *Job, pods []*kubePod) {
 		j.CPUMilli, j.MemoryMiB = j.CPUMilli+p.need.CPUMilli, j.MemoryMiB+p.need.MemoryMiB
 		if p.need.milli > 0 {
 			milli[place{p.Spec.NodeName, p.need.gpuType}] += p.need.milli
-			j.Type = cmp.Or(p.need.gpuType, j.Type)
+			j.Type, j.device = cmp.Or(p.need.gpuType, j.Type), cmp.Or(l.device(p.need.device), j.device)
 			l.needNotes(&p.need, p.place)
 		}
 	}

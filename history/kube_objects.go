@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,6 +122,7 @@ type kubeRayCluster struct {
 // kubeDeviceRequest asks for devices; the members of Exactly stand in the request itself before v1beta2.
 type kubeDeviceRequest struct {
 	Name, DeviceClassName, AllocationMode string
+	AdminAccess                           bool // to watch devices that others hold
 	Count                                 int64
 	Exactly                               *kubeDeviceRequest
 	FirstAvailable                        []kubeDeviceRequest
@@ -204,9 +206,14 @@ type kubeObject struct {
 			}
 		}
 		ResourceClaimStatuses []struct{ Name, ResourceClaimName string }
-		State                 json.RawMessage // of a Job of Volcano an object with a phase, of others a word
-		JobStatus             string          // of a RayJob
-		RayClusterName        string
+		Allocation            struct { // of a ResourceClaim
+			Devices struct {
+				Results []struct{ Request string }
+			}
+		}
+		State          json.RawMessage // of a Job of Volcano an object with a phase, of others a word
+		JobStatus      string          // of a RayJob
+		RayClusterName string
 	}
 	// of an event
 	Reason         string
@@ -294,6 +301,8 @@ type kubeLog struct {
 	local      map[string]string            // ClusterQueue by LocalQueue
 	labels     map[string]map[string]string // of nodes
 	shares     map[string]kubeShare         // of nodes whose GPUs are shared
+	devices    map[string][]string          // the resources by which nodes count GPUs
+	sharers    map[string]int64             // how many pods hold a ResourceClaim at once, by namespace and name
 	claims     map[string]*kubeObject       // ResourceClaims and their templates by kind, namespace and name
 	slices     []kubeOwner                  // ResourceSlices
 	events     []kubeNodeEvent
@@ -325,6 +334,18 @@ type kubeNodeEvent struct {
 type kubeReader struct {
 	*reader
 	*kubeLog // nil until a text is read, and once jobs are made
+	// deviceNames are resources that count GPUs. The number of a resource is one more than its place.
+	deviceNames []string
+}
+
+// device returns the number of a resource that counts GPUs; 0 for "".
+func (l *kubeReader) device(name string) uint8 {
+	at := slices.Index(l.deviceNames, name)
+	if at < 0 && name != "" && len(l.deviceNames) < math.MaxUint8 {
+		at = len(l.deviceNames)
+		l.deviceNames = append(l.deviceNames, name)
+	}
+	return uint8(at + 1)
 }
 
 // faulty sets aside an object that cannot be a job, unless what could not be read of it says so already.

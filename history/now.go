@@ -64,7 +64,7 @@ func (l *Log) BuildNow(cfg Config) (*Built, error) {
 		ids[j.ID] = true
 	}
 	for _, j := range waiting {
-		job := b.waitingJob(j, inst)
+		job := b.waitingJob(j, inst, room)
 		b.fitWaiting(j, &job, room)
 		if len(job.On) == 0 {
 			b.rep.leaveOut("waits, and the nodes in service have no room for the job", j.Place)
@@ -292,7 +292,7 @@ func (b *builder) checkDemand(j *placedJob, out *hare.Job) {
 }
 
 // waitingJob makes a job of the instance of a job that waits.
-func (b *builder) waitingJob(j *placedJob, inst *hare.Instance) hare.Job {
+func (b *builder) waitingJob(j *placedJob, inst *hare.Instance, room room) hare.Job {
 	out := b.newJob(j)
 	out.ReleaseUs = max(0, j.EligibleUs-b.originUs)
 	if out.ReleaseUs > 0 {
@@ -300,11 +300,19 @@ func (b *builder) waitingJob(j *placedJob, inst *hare.Instance) hare.Job {
 	}
 	b.selectNodes(j, &out)
 	gpus := j.GPUs
+	named := j.Types // of several types the job has some of each
+	if j.Type != "" {
+		named = []string{j.Type}
+	}
 	switch {
 	case j.Exclusive:
-		if each := wholeNode(inst, &out); each > 0 {
+		if whole := wholeNode(inst, &out, named); whole.gpus > 0 {
 			nodes := max(1, j.Nodes)
-			out.Tasks, out.GPUsPerTask, out.DistinctNodes = nodes, each, nodes > 1
+			out.Tasks, out.GPUsPerTask, out.DistinctNodes = nodes, whole.gpus, nodes > 1
+			if len(whole.types) > 1 && len(named) > 0 {
+				named = whole.types
+				excludeNodes(&out, whole.without)
+			}
 			b.rep.assume("wants whole nodes: takes all GPUs of so many nodes", j.Place)
 			break
 		}
@@ -321,13 +329,10 @@ func (b *builder) waitingJob(j *placedJob, inst *hare.Instance) hare.Job {
 	if out.GPUsPerTask == 1 {
 		out.GPUsPerTask = 0
 	}
-	types := b.types
-	if j.Type != "" {
-		types = nil
-		for _, name := range b.types {
-			if strings.EqualFold(name, j.Type) {
-				types = append(types, name)
-			}
+	var types []string
+	for _, name := range b.types {
+		if (len(named) == 0 || hasFold(named, name)) && room.hasType(&out, name) {
+			types = append(types, name)
 		}
 	}
 	out.On = b.expect(j.Job, types)
@@ -336,7 +341,8 @@ func (b *builder) waitingJob(j *placedJob, inst *hare.Instance) hare.Job {
 }
 
 // fitWaiting keeps a waiting job to the types of which the nodes have enough. A job that names no type has whole GPUs
-// before parts, and mixes types where no type alone has room, as Slurm lets it.
+// before parts, and mixes types where no type alone has room, as Slurm lets it. So does a job that names several
+// types, and one for which there is room only on nodes that have several.
 func (b *builder) fitWaiting(j *placedJob, job *hare.Job, room room) {
 	all := job.On
 	parted := func(p hare.Profile) bool { return IsPart(p.Type) }
@@ -348,35 +354,90 @@ func (b *builder) fitWaiting(j *placedJob, job *hare.Job, room room) {
 		}
 		job.On = all
 	}
-	if job.On = room.fits(job); len(job.On) > 0 || j.Type != "" {
+	several := len(j.Types) > 1 && len(all) > 1
+	if job.On = room.fits(job); len(job.On) > 0 && !several || len(all) < 2 {
 		return
 	}
-	job.On = slices.DeleteFunc(slices.Clone(all), parted)
-	if len(job.On) > 1 && !room.fitsMixed(job) {
-		job.On = all
-	}
-	if len(job.On) > 1 && room.fitsMixed(job) {
+	mix := func(shape hare.Job) bool {
+		shape.On = slices.DeleteFunc(slices.Clone(all), parted)
+		if len(shape.On) < 2 || !room.fitsMixed(&shape) {
+			shape.On = all
+		}
+		if !room.fitsMixed(&shape) {
+			return false
+		}
+		*job = shape
 		job.Sync, job.Mix = hare.Gang, true
-		b.rep.assume("has room only on several GPU types at once: may mix types", j.Place)
+		return true
+	}
+	const mixes = "has room only on several GPU types at once: may mix types"
+	if !several && mix(*job) {
+		b.rep.assume(mixes, j.Place)
 		return
 	}
-	job.On = nil
+	apart := *job
+	each := max(1, apart.GPUsPerTask)
+	apart.Tasks, apart.GPUsPerTask, apart.DistinctNodes = apart.Tasks*each, 0, false
+	apart.CPUMilliPerTask, apart.MemoryMiBPerTask = apart.CPUMilliPerTask/each, apart.MemoryMiBPerTask/each
+	switch {
+	case !mix(apart):
+		job.On = nil
+	case several:
+		b.rep.assume("asks for GPUs of several types: may mix these types, and have its GPUs on any nodes", j.Place)
+	default:
+		b.rep.assume(mixes, j.Place)
+		b.rep.assume("has room only on nodes of several GPU types: may have its GPUs on any nodes", j.Place)
+	}
 }
 
-// wholeNode returns how many GPUs each node has that the job may use; 0 if the nodes differ.
-func wholeNode(inst *hare.Instance, j *hare.Job) int64 {
-	each := int64(0)
+// whole is what each node has that a job may use: so many GPUs, of these types. without are the nodes that have none
+// of the types that the job names.
+type whole struct {
+	gpus           int64
+	types, without []string
+}
+
+// wholeNode returns what each node has that the job may use and that has GPUs of the types that it names, if it names
+// any; no GPUs if the nodes differ.
+func wholeNode(inst *hare.Instance, j *hare.Job, named []string) (out whole) {
 	for i := range inst.Cluster.Nodes {
 		n := &inst.Cluster.Nodes[i]
 		if !j.AllowsNode(n) {
 			continue
 		}
-		if each != 0 && each != n.GPUCount() {
-			return 0
+		if len(named) > 0 && !slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return hasFold(named, g.Type) }) {
+			out.without = append(out.without, n.Name)
+			continue
 		}
-		each = n.GPUCount()
+		if out.gpus != 0 && out.gpus != n.GPUCount() {
+			return whole{}
+		}
+		out.gpus = n.GPUCount()
+		for _, g := range n.GPUs {
+			if !slices.Contains(out.types, g.Type) {
+				out.types = append(out.types, g.Type)
+			}
+		}
 	}
-	return each
+	return out
+}
+
+// hasFold reports whether a name is one of a list, in upper or lower case.
+func hasFold(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(other string) bool { return strings.EqualFold(other, name) })
+}
+
+// excludeNodes keeps a job off nodes.
+func excludeNodes(j *hare.Job, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	at := slices.IndexFunc(j.Exclude, func(l hare.LabelValues) bool { return l.Label == hare.LabelNode })
+	if at < 0 {
+		at = len(j.Exclude)
+		j.Exclude = append(j.Exclude, hare.LabelValues{Label: hare.LabelNode})
+	}
+	j.Exclude[at].Values = slices.Compact(slices.Sorted(slices.Values(slices.Concat(j.Exclude[at].Values, names))))
 }
 
 // waitFor adds the jobs of the instance for whose ends a job waits.
@@ -429,6 +490,13 @@ func newRoom(inst *hare.Instance) room {
 		}
 	}
 	return r
+}
+
+// hasType reports whether a node that a job may use has GPUs of a type.
+func (r room) hasType(j *hare.Job, gpuType string) bool {
+	return slices.ContainsFunc(r.nodes, func(n *hare.Node) bool {
+		return slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return g.Type == gpuType }) && j.AllowsNode(n)
+	})
 }
 
 // fits returns the profiles of a job on types of which the nodes have enough.

@@ -495,7 +495,7 @@ func (l *rayReader) addRayJob(r *rayLog, v *rayJob, place Place, unread bool) er
 		case err != nil || !(n >= 0 && n <= hare.MaxGPUs):
 			aside("metadata."+rayGPUs+": the job counts with the GPUs that it held", text)
 		case int64(math.Ceil(n)) != j.GPUs:
-			j.GPUs, j.On = int64(math.Ceil(n)), nil
+			j.GPUs, j.PerTask, j.On = int64(math.Ceil(n)), 1, nil
 			if n != math.Ceil(n) {
 				l.Report.assume(partNote, place)
 			}
@@ -534,14 +534,18 @@ func (l *rayReader) addRayJob(r *rayLog, v *rayJob, place Place, unread bool) er
 }
 
 // rayHolds counts the GPUs of the entrypoint, the placement groups and the actors of a job, those that are there now
-// if the job runs. Parts of GPUs on a node add up before they are rounded.
+// if the job runs. Parts of GPUs on a node add up before they are rounded. An actor or a bundle has its GPUs on one
+// node: where all have the same whole number of GPUs, each is a task.
 func (l *rayReader) rayHolds(r *rayLog, v *rayJob, j *Job) {
 	milli := map[string]float64{}
 	waits := 0.0 // what has no node yet
+	each, alike := 0.0, true
+	task := func(n float64) { alike, each = alike && (each == 0 || each == n) && n == math.Floor(n), n }
 	hold := func(nodeID string, resources map[string]rayNumber) {
 		n := float64(resources["GPU"])
 		switch node := r.nodes[nodeID]; {
 		case !(n > 0 && n <= hare.MaxGPUs):
+			return
 		case node != "":
 			milli[node] += n * 1000
 		case nodeID == "":
@@ -550,6 +554,7 @@ func (l *rayReader) rayHolds(r *rayLog, v *rayJob, j *Job) {
 			milli[nodeID] += n * 1000
 			l.Report.assume("had GPUs on a node that the lists of nodes do not have", j.Place)
 		}
+		task(n)
 	}
 	var holders []rayHolder
 	if v.SubmissionID != "" {
@@ -569,6 +574,7 @@ func (l *rayReader) rayHolds(r *rayLog, v *rayJob, j *Job) {
 		}
 	}
 	if n := float64(v.EntrypointGPUs); !entry && n > 0 && n <= hare.MaxGPUs {
+		task(n)
 		if node := r.nodes[v.DriverNodeID]; node != "" && j.State != Pending {
 			milli[node] += n * 1000
 		} else {
@@ -579,7 +585,7 @@ func (l *rayReader) rayHolds(r *rayLog, v *rayJob, j *Job) {
 	for _, node := range slices.Sorted(maps.Keys(milli)) {
 		n := milli[node]
 		if has := l.gpusOf(node); has > 0 && n > float64(has)*1000 {
-			n = float64(has) * 1000
+			n, alike = float64(has)*1000, false
 			l.Report.assume("had more GPUs on a node, one after another, than the node has: counts with those of the node",
 				j.Place)
 		}
@@ -594,6 +600,9 @@ func (l *rayReader) rayHolds(r *rayLog, v *rayJob, j *Job) {
 		if j.GPUs = int64(math.Ceil(waits/1000 - 1e-6)); float64(j.GPUs)*1000-waits > 1e-3 {
 			l.Report.assume(partNote, j.Place)
 		}
+	}
+	if alike && each > 1 {
+		j.PerTask = int64(each)
 	}
 	j.GPUs = min(j.GPUs, hare.MaxGPUs)
 	if total < 1000-1e-3 && len(j.On) == 1 {

@@ -208,6 +208,32 @@ func TestRayHolders(t *testing.T) {
 	}
 }
 
+// TestRayTasks gives each actor and bundle its GPUs on one node, where all have the same whole number.
+func TestRayTasks(t *testing.T) {
+	const jobs = `[{"job_id":"02","submission_id":"s","status":"SUCCEEDED","start_time":1795300000000,
+		"end_time":1795303600000,"driver_node_id":"aa"}]`
+	actor := func(node, gpus string) string {
+		return `{"actor_id":"` + node + gpus + `","job_id":"02","state":"DEAD","node_id":"` + node +
+			`","required_resources":{"GPU":` + gpus + `}}`
+	}
+	for _, c := range []struct{ holders, want string }{
+		{actor("aa", "2") + "," + actor("bb", "2"), "2x2"},
+		{actor("aa", "2") + "," + actor("bb", "1"), "3x1"},
+		{actor("aa", "1.5"), "2x1"},
+		{actor("aa", "3"), "1x3"},
+		{`{"placement_group_id":"p","creator_job_id":"02","state":"REMOVED","bundles":[{"node_id":"aa",
+			"unit_resources":{"GPU":4}},{"node_id":"bb","unit_resources":{"GPU":4}}]}`, "2x4"},
+	} {
+		built, err := rayLog(t, jobs, rayNodes, "["+c.holders+"]").Build(history.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j := built.Instance.Jobs[0]; fmt.Sprintf("%dx%d", j.Tasks, j.TaskGPUs()) != c.want {
+			t.Errorf("%s: %d tasks of %d GPUs, not %s", c.holders, j.Tasks, j.TaskGPUs(), c.want)
+		}
+	}
+}
+
 // TestRayListWords reads nodes as ray list nodes --detail --format json writes them: times in the zone where it runs,
 // and bytes with units.
 func TestRayListWords(t *testing.T) {

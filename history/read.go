@@ -48,6 +48,9 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 			lines = &capped{r: unzipped}
 			in = bufio.NewReaderSize(lines, 1<<16)
 		}
+		if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0xff, 0xfe}) || bytes.Equal(magic, []byte{0xfe, 0xff}) {
+			return nil, &RowError{Place{File: text.Name, Line: 1}, "the text is in UTF-16: save it as UTF-8"}
+		}
 		lines.skipMark(in)
 		switch source {
 		case "slurm":

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -142,7 +143,13 @@ var remedies = []struct{ reason, remedy string }{
 func (e *NothingError) Error() string {
 	remedy, why := "give a text with jobs that ran", ""
 	most := 0
-	for _, n := range e.Report.LeftOut {
+	notes := e.Report.LeftOut
+	for _, others := range [][]Note{e.Report.Doubtful, e.Report.SetAside} {
+		if !slices.ContainsFunc(notes, func(n Note) bool { return n.What != stepsLeft }) {
+			notes = others
+		}
+	}
+	for _, n := range notes {
 		if n.Count > most && n.What != stepsLeft {
 			most, why = n.Count, fmt.Sprintf("; most often (%d): %.50s (%.40s)", n.Count, n.What, n.First)
 			for _, r := range remedies {

@@ -188,25 +188,21 @@ func (l *Log) countParts() {
 			byName[l.Nodes[i].Name] = &l.Nodes[i]
 		}
 	}
-	var without []string // the nodes whose GPUs have no parts
-	for i := range l.Nodes {
-		if n := &l.Nodes[i]; len(byName) > 0 && n.parts.none() && len(n.GPUs) > 0 {
-			without = append(without, n.Name)
-		}
-	}
+	shards, mps := func(p parts) int64 { return p.shards }, func(p parts) int64 { return p.mps }
+	noShards, noMPS := l.withoutParts(shards), l.withoutParts(mps)
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
 		if j.parts.none() {
 			continue
 		}
+		of, without := shards, noShards
+		if j.parts.shards == 0 {
+			of, without = mps, noMPS
+		}
 		if len(j.NotNodes) == 0 {
 			j.NotNodes = without
 		} else {
 			j.NotNodes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(j.NotNodes, without))))
-		}
-		of := func(p parts) int64 { return p.shards }
-		if j.parts.shards == 0 {
-			of = func(p parts) int64 { return p.mps }
 		}
 		var per int64
 		if len(j.On) > 0 && byName[j.On[0].Node] != nil {
@@ -234,10 +230,58 @@ func (l *Log) countParts() {
 	}
 }
 
+// spellTypes writes the GPU types of jobs as nodes do, where they differ in upper and lower case alone.
+func (l *Log) spellTypes() {
+	spelling := map[string]string{}
+	for i := range l.Nodes {
+		for _, g := range l.Nodes[i].GPUs {
+			spelling[g.Type] = g.Type
+		}
+	}
+	for _, name := range sortedStrings(spelling) {
+		if lower := strings.ToLower(name); spelling[lower] == "" {
+			spelling[lower] = name
+		}
+	}
+	spell := func(name *string) {
+		if *name != "" {
+			*name = cmp.Or(spelling[*name], spelling[strings.ToLower(*name)], *name)
+		}
+	}
+	for i := range l.Jobs {
+		j := &l.Jobs[i]
+		spell(&j.Type)
+		for k := range j.Types {
+			spell(&j.Types[k])
+		}
+		for k := range j.On {
+			spell(&j.On[k].Type)
+		}
+	}
+}
+
+// withoutParts lists the nodes whose GPUs have no parts of a kind; nil where no node has such parts.
+func (l *Log) withoutParts(of func(parts) int64) (names []string) {
+	some := false
+	for i := range l.Nodes {
+		switch n := &l.Nodes[i]; {
+		case of(n.parts) > 0:
+			some = true
+		case len(n.GPUs) > 0:
+			names = append(names, n.Name)
+		}
+	}
+	if !some {
+		return nil
+	}
+	return names
+}
+
 // settle gives attempts of a job names of their own, orders nodes and jobs, and finds the end of
 // the log.
 func (l *Log) settle() {
 	slices.SortFunc(l.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	l.spellTypes()
 	l.splitResized()
 	l.sortJobs()
 	l.merge()

@@ -119,11 +119,17 @@ func TestSlurmCases(t *testing.T) {
 			"76: 1x2 a100=3600 on m1/0,m1/1; 77: 1x2 a100=3600 on m1/2,m1/3; " +
 				"78: 1x4 a100=3600", "a limit of 365 days"},
 		{"waiting-job-may-mix-types", "now squeue.json nodes.txt", "",
-			"10: 2x1 a100=60 v100=60; 26: 3x4 a100=60 gpu=60 v100=60 mixed",
+			"10: 2x1 a100=31 v100=60; 26: 3x4 a100=60 gpu=60 v100=60 mixed",
 			"may mix types"},
 		{"speeds-by-part-of-a-name", "jobs.txt nodes.txt", "",
 			"2001: 1x1 a100=3600 a800=3600 quadro_p1000=3600 rtx_a1000=3600",
 			"no speed of rtx_a1000 is known"},
+		{"nodes-of-two-types", "jobs.txt nodes.txt", "", "24: 1x2 t4=2; 52: 1x1 t4=2", ""},
+		{"nodes-of-two-types", "now squeue.json nodes.txt", "",
+			"21: 1x1 v100=300; 22_0: 2x1 v100=300; 22_1: 2x1 v100=300; 23_0: 1x1 t4=300 v100=106; " +
+				"23_1: 1x1 t4=300 v100=106; 23_3: 1x1 t4=300 v100=106; 25: 1x3 t4=300 v100=106; 26: 1x2 t4=300; " +
+				"27: 3x1 t4=300 v100=106 mixed; 28: 3x1 t4=300 v100=106 mixed; 29: 4x1 t4=300 v100=106 mixed",
+			"has room only on nodes of several GPU types"},
 		{"slurm-shapes", "jobs.txt nodes.txt", "",
 			"60: 1x1 t4=5 v100=2; 7: 1x3 t4=5 v100=2; 12: 3x1 t4=5 v100=2; 14: 2x1 t4=8 v100=3; " +
 				"15: 2x1 t4=3 v100=3 mixed; 16_0: 1x1 t4=8 v100=3; 19: 1x1 t4=2 v100=0; 22+0: 1x1 v100=2; " +

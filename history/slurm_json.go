@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -21,13 +22,33 @@ var jsonKinds = map[string]string{"jobs": "jobs of sacct or squeue --json", "nod
 	"sinfo": "sinfo --json", "reservations": "scontrol show reservation --json"}
 
 // readSlurmJSON reads a document of sacct, squeue, sinfo or scontrol: an object with a list of
-// jobs, nodes or groups of nodes. It holds one member of the list at a time.
+// jobs, nodes or groups of nodes, or several such documents. It holds one member of the list at a time.
 func (l *slurmReader) readSlurmJSON(name string, in *bufio.Reader) error {
 	d := json.NewDecoder(in)
-	fault := func(pointer string, err error) error { return jsonFault(name, pointer, d, err) }
-	if _, err := d.Token(); err != nil {
-		return fault("", err)
+	for doc := 0; ; doc++ {
+		at := ""
+		if doc > 0 {
+			at = "/" + strconv.Itoa(doc)
+		}
+		token, err := d.Token()
+		switch {
+		case doc == 0 && err != nil:
+			return jsonFault(name, at, d, err)
+		case errors.Is(err, io.EOF):
+			return nil
+		case doc > 0 && token != json.Delim('{'):
+			l.Report.setAside("text behind a document of JSON: it is left out", Place{File: name, At: at}, "")
+			return nil
+		}
+		if err := l.readSlurmDocument(name, at, d); err != nil {
+			return err
+		}
 	}
+}
+
+// readSlurmDocument reads a document whose { is read. at is its place in the text.
+func (l *slurmReader) readSlurmDocument(name, at string, d *json.Decoder) error {
+	fault := func(pointer string, err error) error { return jsonFault(name, at+pointer, d, err) }
 	known := false
 	doc := slurmDocument{l: l}
 	for d.More() {
@@ -53,7 +74,10 @@ func (l *slurmReader) readSlurmJSON(name string, in *bufio.Reader) error {
 				doc.readMeta(other)
 			}
 			if key == "errors" && json.Unmarshal(other, &faults) == nil && len(faults) > 0 {
-				l.Report.doubt("Slurm reported errors when it wrote the document", Place{File: name, At: "/errors"})
+				var fault struct{ Error, Description string }
+				_ = json.Unmarshal(faults[0], &fault)
+				l.Report.doubt(fmt.Sprintf("Slurm wrote an error: %.100s", cmp.Or(fault.Error, fault.Description,
+					string(faults[0]))), Place{File: name, At: at + "/errors"})
 			}
 			continue
 		}
@@ -75,7 +99,7 @@ func (l *slurmReader) readSlurmJSON(name string, in *bufio.Reader) error {
 			if f.Rows == 0 { // the members of the first one tell which of them are not read
 				f.Ignored = ignoredMembers(text, key)
 			}
-			if err := doc.add(key, text, Place{File: name, At: pointer}); err != nil {
+			if err := doc.add(key, text, Place{File: name, At: at + pointer}); err != nil {
 				return fault(pointer, err)
 			}
 		}
@@ -83,7 +107,7 @@ func (l *slurmReader) readSlurmJSON(name string, in *bufio.Reader) error {
 			return fault("/"+key, err)
 		}
 		if key == "jobs" && len(l.Jobs) == jobs && len(l.Report.SetAside) > unread {
-			return noneRead(Place{File: name, At: "/jobs"}, l.Report.SetAside[unread])
+			return noneRead(Place{File: name, At: at + "/jobs"}, l.Report.SetAside[unread])
 		}
 		l.Report.Files = append(l.Report.Files, f)
 	}
@@ -321,7 +345,11 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	for _, word := range state {
 		if st, ok := slurmState(word); ok && !known {
 			j.State, known = st, true
+			if word == completing && j.StartUs > 0 && j.EndUs > 0 {
+				j.State = Unknown // how it has ended
+			}
 		}
+		j.OnHold = j.OnHold || slices.Contains(holds, word)
 		if (word == "REQUEUED" || word == resizing) && !fromQueue && j.StartUs > 0 && j.EndUs > 0 {
 			j.State, j.resizes = Requeued, word == resizing // beside PENDING, for good: what is told is what ended
 		}

@@ -46,6 +46,9 @@ func (n *slurmNumber) UnmarshalJSON(text []byte) error {
 		}
 		text = []byte(s)
 	}
+	if string(text) == "18446744073709551614" || string(text) == "18446744073709551615" {
+		return nil // Slurm's words for not set and infinite, in 64 bits
+	}
 	x, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || math.Abs(x) > hare.MaxExact {
 		return fmt.Errorf("%.40q is not a number up to 2^53", text)

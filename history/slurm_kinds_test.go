@@ -3,10 +3,12 @@ package history_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
@@ -365,5 +367,109 @@ func TestOtherAccelerators(t *testing.T) {
 	}
 	if !strings.Contains(l.Report.String(), "assumed 1: GRES of the node names accelerators hpu: they count as GPUs") {
 		t.Error(l.Report)
+	}
+}
+
+// TestWholeNodesOfAType gives a job that waits for whole nodes with GPUs of a type all GPUs of such nodes, though
+// others have more.
+func TestWholeNodesOfAType(t *testing.T) {
+	for types, want := range map[string]string{
+		"Gres=gpu:a100:4 and Gres=gpu:v100:8":            "2x4 a100=600",
+		"Gres=gpu:v100:8 and Gres=gpu:a100:4":            "2x4 a100=600",
+		"Gres=gpu:a100:2,gpu:t4:2 and Gres=gpu:v100:8":   "8x1 a100=600 t4=600 mixed",
+		"Gres=gpu:a100:2,gpu:a100:2 and Gres=gpu:v100:4": "2x4 a100=600",
+	} {
+		nodes := ""
+		for i, gres := range strings.Split(types, " and ") {
+			for k := range 2 {
+				nodes += fmt.Sprintf("NodeName=n%d%d CPUTot=8 %s State=IDLE\n", i, k, gres)
+			}
+		}
+		log := readTexts(t, "UTC", `{"jobs":[{"job_id":1,"job_state":"PENDING","submit_time":1795924023,"node_count":2,
+			"time_limit":10,"user_name":"ann","shared":"none","tres_per_node":"gres:gpu:a100:1",
+			"tres_req_str":"cpu=2,node=2,gres/gpu=2"}]}`, nodes)
+		built, err := log.BuildNow(history.Config{Speeds: &history.Speeds{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := holds(built.Instance); got != "1: "+want {
+			t.Errorf("%s: %s, not %s", types, got, want)
+		}
+		for _, n := range built.Instance.Cluster.Nodes {
+			if strings.Contains(nodes, "NodeName="+n.Name+" CPUTot=8 Gres=gpu:v100") && strings.Contains(want, "mixed") &&
+				built.Instance.Jobs[0].AllowsNode(&n) {
+				t.Errorf("%s: may have %s, which has no a100", types, n.Name)
+			}
+		}
+	}
+}
+
+// TestStatesOfTheQueue reads what jobs hold while they are set up, while they end, and after they were requeued.
+func TestStatesOfTheQueue(t *testing.T) {
+	const nodes = "NodeName=g1 CPUTot=64 RealMemory=256000 Gres=gpu:A100:8 State=IDLE\n"
+	for _, c := range []struct{ state, want string }{
+		{`["RUNNING"]`, "1: 1x2 A100=600 on g1/0,g1/3"}, {`["RUNNING","CONFIGURING"]`, "1: 1x2 A100=600 on g1/0,g1/3"},
+		{`["CONFIGURING"]`, "1: 1x2 A100=600 on g1/0,g1/3"}, {`"CONFIGURING"`, "1: 1x2 A100=600 on g1/0,g1/3"},
+		{`["POWER_UP_NODE"]`, "1: 1x2 A100=600 on g1/0,g1/3"}, {`["PENDING"]`, "1: 1x2 A100=600"},
+		{`"COMPLETING"`, ""}, {`["COMPLETED","COMPLETING"]`, ""}, {`["PENDING","REQUEUE_HOLD"]`, ""},
+		{`["PENDING","SPECIAL_EXIT"]`, ""}, {`"REQUEUE_HOLD"`, ""},
+	} {
+		for _, detail := range []string{"gpu:a100:2(IDX:0,3)", "gpu:(null):2(IDX:0,3)", "gpu:2(IDX:0,3)"} {
+			log := readTexts(t, "UTC", `{"jobs":[{"job_id":1,"job_state":`+c.state+`,"submit_time":1795000000,
+				"start_time":1795000000,"end_time":1795000300,"time_limit":10,"node_count":1,"nodes":"g1",
+				"gres_detail":["`+detail+`"],"tres_req_str":"gres/gpu=2","tres_alloc_str":"gres/gpu=2"},
+				{"job_id":2,"job_state":"PENDING","submit_time":1795000000,"time_limit":10,"tres_req_str":"gres/gpu=1"}],
+				"last_update":1795000400}`, nodes)
+			built, err := log.BuildNow(history.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := strings.TrimPrefix(c.want+"; 2: 1x1 A100=600", "; ")
+			if got := holds(built.Instance); got != want {
+				t.Errorf("%s %s: %s, not %s", c.state, detail, got, want)
+			}
+		}
+	}
+}
+
+// TestSeveralOutputs reads texts that hold what a tool wrote several times, and what it writes for unset numbers.
+func TestSeveralOutputs(t *testing.T) {
+	const head, row = "JobID|State|Submit|Start|End|ElapsedRaw|AllocTRES|NodeList\n",
+		"|COMPLETED|2026-11-16T08:00:00|2026-11-16T08:00:00|2026-11-16T09:00:00|3600|gres/gpu:A100=1,gres/gpu=1|g1\n"
+	job := func(id int, energy string) string {
+		return fmt.Sprintf(`{"jobs":[{"job_id":%d,"state":{"current":["COMPLETED"]},"time":{"submission":1795000000,
+			"start":1795000000,"end":1795000600},"nodes":"g1","tres":{"allocated":[{"type":"energy","count":%s},
+			{"type":"gres","name":"gpu:a100","count":1}]}}]}`, id, energy)
+	}
+	for _, c := range []struct{ name, text, want, says string }{
+		{"sacct", head + "1" + row + head + "2" + row, "1: 1x1 a100=3600; 2: 1x1 a100=3600",
+			"left out 1: the names of the columns again"},
+		{"not ended", head + "1" + row + "2|NODE_FAIL|2026-11-16T08:00:00|2026-11-16T08:00:00|Unknown|600|gres/gpu=1|g1\n",
+			"1: 1x1 a100=3600; 2: 1x1 a100=600", ""},
+		{"never ended", head + "1" + row + "2|NODE_FAIL|2026-11-16T08:00:00|2026-11-16T08:00:00|Unknown||gres/gpu=1|g1\n",
+			"1: 1x1 a100=3600", "doubtful 1: has ended, and nothing says when: left out"},
+		{"JSON", job(1, "18446744073709551614") + "\n" + job(2, "7"), "1: 1x1 a100=600; 2: 1x1 a100=600", ""},
+		{"JSON and words", job(1, "0") + "\nslurm: error", "1: 1x1 a100=600", "text behind a document of JSON"},
+	} {
+		log := readTexts(t, "UTC", c.text, twoNodes)
+		built, err := log.Build(history.Config{Speeds: &history.Speeds{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range built.Instance.Jobs {
+			built.Instance.Jobs[i].On = slices.DeleteFunc(built.Instance.Jobs[i].On, func(p hare.Profile) bool {
+				return p.Type != "a100"
+			})
+		}
+		if got := holds(built.Instance); got != c.want {
+			t.Errorf("%s: %s, not %s", c.name, got, c.want)
+		}
+		if report := built.Report.String(); !strings.Contains(report, c.says) || strings.Contains(report, "count has") {
+			t.Errorf("%s: the report does not say %q:\n%s", c.name, c.says, report)
+		}
+	}
+	log := readTexts(t, "UTC", `{"jobs":[],"errors":[{"error":"Unable to connect to database"}]}`, twoNodes)
+	if _, err := log.Build(history.Config{}); err == nil || !strings.Contains(err.Error(), "Unable to connect") {
+		t.Error(err)
 	}
 }

@@ -23,14 +23,19 @@ var TextFields = []string{"jobname", "submitline", "comment", "constraints", "ad
 
 // slurmStates are the states that Slurm tells, in its long form; a state may have words behind it.
 var slurmStates = map[string]State{
-	"PENDING": Pending, "CONFIGURING": Pending, "REQUEUE_HOLD": Pending, "RESV_DEL_HOLD": Pending,
-	"SPECIAL_EXIT": Pending,
-	"RUNNING":      Running, "COMPLETING": Running, "SUSPENDED": Running, "STOPPED": Running, "STAGE_OUT": Running,
-	"RESIZING": Running, "SIGNALING": Running,
+	"PENDING": Pending, "REQUEUE_HOLD": Pending, "RESV_DEL_HOLD": Pending, "SPECIAL_EXIT": Pending,
+	"RUNNING": Running, "CONFIGURING": Running, "POWER_UP_NODE": Running, "COMPLETING": Running,
+	"SUSPENDED": Running, "STOPPED": Running, "STAGE_OUT": Running, "RESIZING": Running, "SIGNALING": Running,
 	"COMPLETED": Completed, "FAILED": Failed, "OUT_OF_MEMORY": Failed, "LAUNCH_FAILED": Failed, "RECONFIG_FAIL": Failed,
 	"CANCELLED": Cancelled, "REVOKED": Cancelled, "DEADLINE": TimedOut, "TIMEOUT": TimedOut, "NODE_FAIL": NodeFailed,
 	"BOOT_FAIL": NodeFailed, "PREEMPTED": Requeued, "REQUEUED": Requeued, "REQUEUE_FED": Requeued,
 }
+
+// completing is the state of a job that has ended, and whose nodes are not yet free.
+const completing = "COMPLETING"
+
+// holds are the states of jobs that wait until somebody releases them.
+var holds = []string{"REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 
 // resizing is the state of what accounting tells of a job until it changed its size. What it tells of the job since
 // then has the time of the change as its submission, and the start of the whole job.
@@ -200,6 +205,9 @@ func (r *sacctReader) times(j *Job) bool {
 			known.endUnread = i == 3
 		}
 	}
+	if st, ok := slurmState(t.field(r.state)); ok && st != Pending && st != Running && known.at[3].us == 0 {
+		known.endUnread = true
+	}
 	if text := t.field(r.elapsed); text != "" {
 		us, err := parseSeconds(text)
 		if err != nil {
@@ -243,8 +251,12 @@ func (r *sacctReader) row() error {
 	if id == "" {
 		id = t.field(r.rawID)
 	}
-	if isStep(id) {
+	switch {
+	case isStep(id):
 		l.Report.leaveOut(stepsLeft, t.place())
+		return nil
+	case strings.EqualFold(id, t.names[r.id]) && strings.EqualFold(t.field(r.state), "state"):
+		l.Report.leaveOut("the names of the columns again, of a text that follows another", t.place())
 		return nil
 	}
 	if raw := t.field(r.rawID); !isJob(id) && id != raw { // which are the same where hare export wrote them

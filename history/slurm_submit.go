@@ -93,11 +93,34 @@ func component(words []string, number int64) []string {
 // readWords is readSubmission for the words of a line, which it does not keep.
 func readWords(words []string) (s submission) {
 	inWrap := false
+	words, step := wrappedStep(words)
 	SubmitOptions(words, func(name, value string) {
 		inWrap = inWrap || name == "wrap"
 		s.option(name, value, inWrap)
 	})
+	SubmitOptions(step, func(name, value string) {
+		switch name = longName(name); {
+		case gpuOptions[name] != "" || name == "gres" || name == "tres-per-task" || name == "dependency" ||
+			name == "exclude" || name == "nodelist" || name == "nodefile":
+			s.option(name, value, true)
+		}
+	})
 	return s
+}
+
+// wrappedStep parts a line at the first srun in the value of --wrap. Options behind it are of the step, as a rule, but
+// may be those of the job that follow the value.
+func wrappedStep(words []string) (job, step []string) {
+	inWrap := false
+	for i, word := range words {
+		if value, ok := strings.CutPrefix(word, "--wrap"); ok {
+			inWrap, word = true, strings.TrimPrefix(value, "=")
+		}
+		if inWrap && IsSubmitCommand(word) {
+			return words[:i+1], slices.Concat([]string{"srun", "--wrap="}, words[i+1:])
+		}
+	}
+	return words, nil
 }
 
 // SubmitOptions calls visit for the options of a command line of sbatch, srun or salloc, given as its words: with
@@ -269,6 +292,9 @@ func (s *submission) option(name, value string, inWrap bool) {
 	name = longName(name)
 	gpus := int64(0)
 	if _, ok := gpuOptions[name]; ok {
+		if inWrap && len(s.asks) > 0 {
+			return // of what runs in the job
+		}
 		gpus = s.askGPUs(name, value, inWrap)
 	}
 	switch name {

@@ -172,6 +172,12 @@ func TestTablesOfOthers(t *testing.T) {
 			"needs id, submit, gpus (rename job_id, submit_time, num_gpus, gpu_type to id, submit, gpus, type)"},
 		{"another name", "history", mark + "\"id\",submit,start,end,gpus,gpu_type\na,7,8,9,2,V100\n",
 			"warning: f:1: columns of other names are not read: rename gpu_type to type"},
+		{"UTF-16", "history", "\xff\xfei\x00d\x00,\x00", "f:1: the text is in UTF-16: save it as UTF-8"},
+		{"an end before the start", "history", "id,submit,start,end,gpus,state\na,7,8,9,2,completed\nb,7,8,6,2,failed\n",
+			"doubtful 1: has ended, and nothing says when: left out (first: f:3)"},
+		{"more GPUs than there are", "swf", "; MaxProcs: 8\n" + strings.ReplaceAll("1 0 1 9 16 X X 16 9 X 1 1 1 X 1 X X X\n"+
+			"2 0 1 9 8 X X 8 9 X 1 1 1 X 1 X X X\n", "X", "-1"),
+			"\n  left out 1: had more GPUs than the nodes that are given have together (first: f:2)\n"},
 		{"a byte order mark", "history", mark + "id,submit,start,end,gpus\na,7,8,9,2\n", "columns used: id, submit"},
 		{"a byte order mark of PAI", "pai", mark + "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu," +
 			"plan_mem,plan_gpu,gpu_type\nj,w,1,Failed,1.0,3.0,600.0,1.0,800.0,V100\n", "pai: 1 job"},

@@ -39,6 +39,7 @@ func (l *tableReader) placeUnplaced() {
 		x, y := &l.Jobs[a.at], &l.Jobs[b.at]
 		return cmp.Or(cmp.Compare(x.StartUs, y.StartUs), strings.Compare(x.ID, y.ID))
 	})
+	tooLarge := map[int]bool{}
 	for _, u := range jobs {
 		j := &l.Jobs[u.at]
 		if u.ran != "" && p.most(u.ran) == 0 {
@@ -51,7 +52,7 @@ func (l *tableReader) placeUnplaced() {
 		}
 		if p.most(u.ran) < j.GPUs {
 			l.Report.leaveOut("had more GPUs than the nodes that are given have together", j.Place)
-			j.StartUs, j.State = 0, Unknown
+			tooLarge[u.at] = true
 			continue
 		}
 		l.Report.assume("the table does not say on which nodes jobs ran: they are placed on the nodes that are given, "+
@@ -61,6 +62,13 @@ func (l *tableReader) placeUnplaced() {
 			j.On = p.crowd(j, u.ran)
 		}
 	}
+	kept := l.Jobs[:0]
+	for i := range l.Jobs {
+		if !tooLarge[i] {
+			kept = append(kept, l.Jobs[i])
+		}
+	}
+	l.Jobs = kept
 }
 
 // inPool places a job in the pool of its type, a node of its own.

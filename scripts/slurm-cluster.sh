@@ -8,11 +8,12 @@
 #   scripts/slurm-cluster.sh env    print the setting that Slurm's commands need
 #
 # SLURM_TEST_DIR (default: a directory below the temporary one), SLURM_TEST_PORT (17600 and some
-# above), SLURM_TEST_NODES ("name:type:gpus …") and SLURM_TEST_PRIORITY change it. With
+# above), SLURM_TEST_NODES ("name:type:gpus,type:gpus …") and SLURM_TEST_PRIORITY change it. With
 # SLURM_TEST_ACCOUNTING=1 it has slurmdbd with a MariaDB of its own, so that sacct works. It counts GPUs
 # by type then; with SLURM_TEST_TRES=gres/gpu it counts them without their types, as most sites do. With
-# SLURM_TEST_SHAPES=1 nodes have two sockets, those of the type t4 also four shards for each GPU, and there are the
-# partitions urgent, whose jobs preempt, back, whose jobs are requeued then, and lost, whose jobs are cancelled.
+# SLURM_TEST_SHAPES=1 nodes have two sockets, those of the type t4 also four shards for each GPU, those of the type
+# v100 a hundred units of MPS, and nodes of several types are in the partition mixed alone. There are the partitions
+# urgent, whose jobs preempt, back, whose jobs are requeued then, and lost, whose jobs are cancelled.
 set -euo pipefail
 
 dir=${SLURM_TEST_DIR:-${TMPDIR:-/tmp}/hare-slurm-test-$(id -u)}
@@ -64,8 +65,9 @@ PluginDir=$(dirname "$(find /usr/lib /usr/lib64 -name auth_munge.so 2>/dev/null 
 CONF
   local tres=${SLURM_TEST_TRES:-} spec
   [ -n "$tres" ] ||
-    tres=gres/gpu$(for spec in $nodes; do spec=${spec#*:}; echo ",gres/gpu:${spec%%:*}"; done | sort -u | tr -d '\n')
-  [ -z "$shapes" ] || tres=$tres,gres/shard
+    tres=gres/gpu$(for spec in $nodes; do tr , '\n' <<<"${spec#*:}"; done | sed 's/:.*//; s|^|,gres/gpu:|' | sort -u |
+      tr -d '\n')
+  [ -z "$shapes" ] || tres=$tres,gres/shard,gres/mps
   echo AccountingStorageType=accounting_storage/slurmdbd
   echo AccountingStorageHost=127.0.0.1
   echo "AccountingStoragePass=$dir/run/munge.sock"
@@ -99,7 +101,8 @@ write_configuration() {
   mkdir -p "$dir"/{state,log,run,gpu,spool}
   chmod 755 "$dir" "$dir/run"
   [ -s "$dir/munge.key" ] || (umask 077 && head -c 128 /dev/urandom >"$dir/munge.key")
-  local plugins cgroups me host i=0 spec name type gpus g shards
+  local plugins cgroups me host i=0 k spec name kind type gpus g gres features parts partition default
+  declare -A members
   plugins=$(dirname "$(find /usr/lib /usr/lib64 -name auth_munge.so 2>/dev/null | head -1)")
   me=$(id -un) host=$(hostname -s)
   # slurmd looks for cgroups even if no plugin uses them; 24.05 and later can be told not to.
@@ -133,12 +136,12 @@ MailProg=/bin/true
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=64
-GresTypes=gpu${shapes:+,shard}
+GresTypes=gpu${shapes:+,shard,mps}
 ${shapes:+PreemptType=preempt/partition_prio}
 ${shapes:+PreemptMode=REQUEUE}
 PriorityType=${SLURM_TEST_PRIORITY:-priority/multifactor}
 SchedulerType=sched/backfill
-SchedulerParameters=sched_interval=5,bf_interval=5,batch_sched_delay=1
+SchedulerParameters=sched_interval=${shapes:-5},bf_interval=${shapes:-5},batch_sched_delay=1
 MinJobAge=300
 MaxJobCount=20000
 KillWait=2
@@ -147,21 +150,33 @@ ReturnToService=2
 SlurmdParameters=config_overrides
 CONF
   for spec in $nodes; do
-    IFS=: read -r name type gpus <<<"$spec"
-    shards=
-    if [ -n "$shapes" ] && [ "$type" = t4 ]; then
-      shards=,shard:$((4 * gpus))
-    fi
+    name=${spec%%:*} gres= features= g=0 partition=gpu
+    for kind in $(tr , ' ' <<<"${spec#*:}"); do
+      IFS=: read -r type gpus <<<"$kind"
+      gres=$gres,gpu:$type:$gpus features=$features,$type
+      for ((k = g; k < g + gpus; k++)); do ln -sfn /dev/null "$dir/gpu/$k"; done # a GPU needs a device
+      echo "NodeName=$name Name=gpu Type=$type File=$dir/gpu/[$g-$((g + gpus - 1))]" >>"$dir/gres.conf"
+      g=$((g + gpus))
+    done
+    parts=
+    case $shapes$features in
+      1,t4) parts=shard:$((4 * g)) ;;
+      1,v100) parts=mps:$((100 * g)) ;;
+      1,*) partition=mixed ;;
+    esac
+    [ -z "$parts" ] || echo "NodeName=$name Name=${parts%:*} Count=${parts#*:}" >>"$dir/gres.conf"
     echo "NodeName=$name NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 10 + i)) CPUs=8" \
       "${shapes:+SocketsPerBoard=2 CoresPerSocket=4 ThreadsPerCore=1}" \
-      "RealMemory=4096 Feature=$type Gres=gpu:$type:$gpus$shards State=UNKNOWN" >>"$SLURM_CONF"
-    for ((g = 0; g < gpus; g++)); do ln -sfn /dev/null "$dir/gpu/$g"; done # a GPU needs a device
-    echo "NodeName=$name Name=gpu Type=$type File=$dir/gpu/[0-$((gpus - 1))]" >>"$dir/gres.conf"
-    [ -z "$shards" ] || echo "NodeName=$name Name=shard Count=$((4 * gpus))" >>"$dir/gres.conf"
+      "RealMemory=4096 Feature=${features#,} Gres=${gres#,}${parts:+,$parts} State=UNKNOWN" >>"$SLURM_CONF"
+    members[$partition]=${members[$partition]:-},$name
     mkdir -p "$dir/spool/$name"
     i=$((i + 1))
   done
-  echo 'PartitionName=gpu Nodes=ALL Default=YES MaxTime=60 State=UP' >>"$SLURM_CONF"
+  for partition in "${!members[@]}"; do
+    default=
+    [ "$partition" != gpu ] || default=Default=YES
+    echo "PartitionName=$partition Nodes=${members[$partition]#,} $default MaxTime=60 State=UP" >>"$SLURM_CONF"
+  done
   [ -z "$shapes" ] || cat >>"$SLURM_CONF" <<CONF
 PartitionName=urgent Nodes=ALL MaxTime=60 State=UP PriorityTier=10 PreemptMode=OFF
 PartitionName=back Nodes=ALL MaxTime=60 State=UP PreemptMode=REQUEUE GraceTime=0
@@ -220,5 +235,5 @@ case ${1:-} in
   why) why ;;
   down) down ;;
   env) echo "export SLURM_CONF=$SLURM_CONF" ;;
-  *) sed -n '2,13p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,17p' "$0" >&2; exit 2 ;;
 esac

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hare-sched/hare/history"
 )
 
 // freed reads how many jobs the metrics say were freed.
@@ -298,5 +300,21 @@ func TestOtherWays(t *testing.T) {
 	if len(r.Updates) != 1 || r.Updates[0].New != "v100|t4" || j.Features != "v100" || freed(t, h) != "0" ||
 		!strings.Contains(fmt.Sprint(r.Updates), "freed: Slurm does not start it: BadConstraints") {
 		t.Errorf("dry run: %+v, %q", r.Updates, j.Features)
+	}
+}
+
+// TestEndingJobRuns keeps a job that is ending among those that run until Slurm tells how it has ended.
+func TestEndingJobRuns(t *testing.T) {
+	for state, want := range map[string]history.State{"COMPLETING": history.Running, "CONFIGURING": history.Running,
+		"COMPLETED": history.Completed, "FAILED": history.Failed} {
+		queue := `{"jobs":[{"job_id":1,"job_state":"` + state + `","submit_time":1800000000,"start_time":1800000000,
+			"end_time":1800000005,"nodes":"n1","node_count":1,"tres_alloc_str":"gres/gpu=2"}]}`
+		s, err := parse([]byte("NodeName=n1 CPUTot=8 Gres=gpu:t4:4 State=IDLE\n"), []byte(queue), nil, 1_800_000_010e6)
+		if err != nil || len(s.Jobs) != 1 {
+			t.Fatal(err, s)
+		}
+		if got := s.Jobs[0].State; got != want {
+			t.Errorf("%s: the job counts as %s, not as %s", state, got, want)
+		}
 	}
 }

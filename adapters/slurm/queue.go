@@ -215,7 +215,8 @@ func finishJob(job map[string]any) error {
 		delete(job, "tres_alloc_str")
 	}
 	nodes, _ := job["node_count"].(int64)
-	if job["job_state"] == "RUNNING" && nodes > 1 && job["tres_per_node"] == nil {
+	holds := job["job_state"] == "RUNNING" || job["job_state"] == "CONFIGURING"
+	if holds && nodes > 1 && job["tres_per_node"] == nil {
 		return errColumns
 	}
 	return nil

@@ -172,6 +172,9 @@ func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
 		if j.GPUs == 0 {
 			continue
 		}
+		if j.State == history.Unknown { // a job that is ending: how it has ended is told in a later look
+			j.State, j.EndUs = history.Running, 0
+		}
 		text, _, _ := strings.Cut(j.ID, "#")
 		base, _, array := strings.Cut(text, "_")
 		j.Entry, err = strconv.ParseInt(strings.ReplaceAll(base, "+", ""), 10, 64)
