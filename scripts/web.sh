@@ -17,7 +17,7 @@ mkdir -p "$cache"
 node=$("$root/scripts/get-node.sh")
 PATH=${node:+$node:}$PATH
 cd plot/web
-formatted=("src/**/*.{ts,css}" "test/*.ts" "browser/*.ts" "*.mjs")
+formatted=("src/**/*.{ts,tsx,css}" "test/*.ts" "browser/*.ts" "*.mjs")
 
 # modules installs node_modules from the lock file.
 modules() {

@@ -105,20 +105,6 @@ test("reports of simulations", async () => {
   assert.notEqual(shades[0], shades[1]);
 });
 
-test("/ leads to what the server has", async () => {
-  await keepsTheRules(browser, `${server.url}/`);
-  const { page, faults } = await open(browser, `${server.url}/`, desk);
-  for (const path of await page
-    .locator("a")
-    .evaluateAll(all => all.map(a => (a as HTMLAnchorElement).href))) {
-    assert.equal((await page.request.get(path)).status(), 200, path);
-  }
-  await page.getByRole("link", { name: "page of the HTTP interface" }).click();
-  assert.equal(page.url(), `${server.url}/docs`);
-  assert.deepEqual(faults, []);
-  await page.context().close();
-});
-
 test("/docs shows every call, finds them, and tries them", async () => {
   const { page, faults } = await open(browser, `${server.url}/docs/`, desk); // redirects to /docs
   assert.equal(page.url(), `${server.url}/docs`);
