@@ -4,10 +4,10 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser } from "playwright-core";
-import { desk, hare, keepsTheRules, launch, open, pages, phone, serve } from "./browser.js";
+import { desk, hare, keepsTheRules, launch, open, pages, phone, serve, type Server } from "./browser.js";
 
 let browser: Browser;
-let server: { url: string; stop: () => void };
+let server: Server;
 
 before(async () => {
   const t4 = { T4: { compute_s: 20, sync_s: 2 } };
@@ -57,7 +57,7 @@ before(async () => {
   server = await serve();
 });
 after(async () => {
-  server?.stop();
+  await server?.stop();
   await browser?.close();
 });
 

@@ -40,7 +40,10 @@ test("the first screen says what is wrong, in words", () => {
   const b = agent("b", "T4");
   b.devices[1] = { ...b.devices[1]!, state: "quarantined", reason: "XID 79" };
   const bad = [agent("a", "V100", { state: "lost", seen_s: 300 }), b];
-  assert.equal(wellness({ agents: bad, session: null }).text, "Not all is well: a is lost and 1 GPU is in quarantine.");
+  assert.equal(
+    wellness({ agents: bad, session: null }).text,
+    "Not all is well: a is lost and 1 GPU is in quarantine.",
+  );
   assert.deepEqual(faultsOf(bad), ["a is lost: not heard for 5 min", "b/1 is in quarantine: XID 79"]);
   assert.deepEqual(useOf(bad), [
     { type: "T4", inService: 1, busy: 0, faulty: 1 },

@@ -167,8 +167,9 @@ function whyOf(job: Job, short: string, now: number): string {
     case "succeeded":
       return "It succeeded.";
     case "failed":
+      return job.reason ? `It failed: ${job.reason}.` : "It failed.";
     case "cancelled":
-      return job.reason || `It was ${job.state}.`;
+      return job.reason || "It was cancelled.";
     default:
       return `It ${job.state === "running" ? "runs" : "is " + job.state} on ${list(gpus, 5)}${
         job.started ? `, since ${clock(Date.parse(job.started), now)}` : ""

@@ -120,7 +120,7 @@ export function Overview({ store }: { store: ClusterStore }) {
       </Panel>
       {waiting.length > 0 && (
         <Panel title="Next in the queue" id="next" aside={<a href={link(store.name, "queue")}>all jobs</a>}>
-          <div class="wide" tabIndex={0} role="region" aria-label="Next in the queue">
+          <div class="wide" tabIndex={0} role="region" aria-label="Table of the next jobs">
             <table class="plain">
               <thead>
                 <tr>

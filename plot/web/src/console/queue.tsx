@@ -198,11 +198,11 @@ export function Queue({ store, route }: { store: ClusterStore; route: Route }) {
     if (y < box.scrollTop + 2 * ROW) box.scrollTop = Math.max(0, y - 2 * ROW);
     else if (y > box.scrollTop + box.clientHeight - 4 * ROW) box.scrollTop = y - box.clientHeight + 4 * ROW;
     setTop(box.scrollTop);
-    requestAnimationFrame(() =>
-      box
-        .querySelector<HTMLElement>(`tr[aria-rowindex="${at + 2}"] :is(a, button)`)
-        ?.focus({ preventScroll: true }),
-    );
+    const next = () => box.querySelector<HTMLElement>(`tr[aria-rowindex="${at + 2}"] :is(a, button)`);
+    // A row that has not been drawn yet is there in the next frame.
+    const go = (e: HTMLElement | null) => e?.focus({ preventScroll: true });
+    if (next()) go(next());
+    else requestAnimationFrame(() => go(next()));
   };
 
   const wide = columns.reduce((n, c) => n + c.width, 0);

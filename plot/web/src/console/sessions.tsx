@@ -151,7 +151,7 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
       )}
       {plan && plan.jobs.length > 0 && (
         <Panel title="Jobs of the plan" id="jobs">
-          <div class="wide" tabIndex={0} role="region" aria-label="Jobs of the plan">
+          <div class="wide" tabIndex={0} role="region" aria-label="Table of the plan">
             <table class="plain">
               <thead>
                 <tr>
