@@ -130,7 +130,10 @@ export function Queue({ store, route }: { store: ClusterStore; route: Route }) {
   const view = useMemo(() => viewOf(route.query), [query]);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   const usual = width < 620 ? NARROW : WIDE;
-  const columns = (view.columns.length ? view.columns : usual).map(k => column(k)!);
+  const columns = useMemo(
+    () => (view.columns.length ? view.columns : usual).map(k => column(k)!),
+    [view.columns.join(), usual],
+  );
 
   const latest = useRef(view);
   latest.current = view;

@@ -242,7 +242,6 @@ export class ClusterStore extends Watched {
       try {
         await this.all();
         wait = 500;
-        void this.ended();
         await this.follow();
       } catch (e) {
         if (this.signal.aborted) return;
@@ -260,9 +259,11 @@ export class ClusterStore extends Watched {
   private async all(): Promise<void> {
     await this.describe();
     await this.active();
-    await this.planNow();
     this.loaded = true;
     this.gone = false;
+    this.changed();
+    void this.ended();
+    await this.planNow();
     this.changed();
   }
 
@@ -460,7 +461,7 @@ export class ClusterStore extends Watched {
       if (all || plan) await this.planNow();
       this.changed();
       this.took = performance.now() - began;
-      await pause(Math.min(10e3, Math.max(50, 10 * this.took)), signal);
+      await pause(Math.min(60e3, Math.max(50, 10 * this.took)), signal);
     }
   }
 }

@@ -135,40 +135,47 @@ const STATES = ["running", "starting", "stopping", "waiting", "failed", "cancell
 export const stateOrder = (s: string): number =>
   (STATES.indexOf(s) + STATES.length + 1) % (STATES.length + 1);
 
-// sort orders rows in place; unknown values come last in either direction, equal ones by
+// sort returns the rows in order; unknown values come last in either direction, equal ones by
 // submission.
-export function sort(rows: Row[], by: string): Row[] {
+export function sort(rows: readonly Row[], by: string): Row[] {
   const down = by.startsWith("-");
   const c = column(down ? by.slice(1) : by);
-  if (!c) {
-    // The usual order: what runs, then what waits by its expected start, then what has ended.
-    const first = new Map(STATES.map(s => [s, s === "waiting" ? 1 : stateOrder(s) < 4 ? 0 : 2]));
-    return rows.sort(
-      (a, b) =>
-        first.get(a.state)! - first.get(b.state)! ||
-        (a.state === "waiting" ? numbers(a.start, b.start, 1) || a.num - b.num : b.num - a.num),
-    );
-  }
-  const sign = down ? -1 : 1;
-  if (c.key === "state")
-    return rows.sort((a, b) => sign * (stateOrder(a.state) - stateOrder(b.state)) || a.num - b.num);
-  if (c.key === "id") return rows.sort((a, b) => sign * (a.num - b.num));
-  if (c.kind !== "text")
-    return rows.sort((a, b) => numbers(c.of(a) as number, c.of(b) as number, sign) || a.num - b.num);
-  const keys = new Map<Row, string>();
-  for (const r of rows) keys.set(r, String(c.of(r)).toLowerCase());
-  return rows.sort((a, b) => {
-    const [x, y] = [keys.get(a)!, keys.get(b)!];
-    if (x === y) return a.num - b.num;
-    if (x === "" || y === "") return x === "" ? 1 : -1;
-    return x < y ? -sign : sign;
-  });
+  if (c?.key === "id") return ordered(rows, r => r.num, down);
+  if (c?.key === "state") return ordered(rows, r => stateOrder(r.state), down);
+  if (c) return ordered(rows, r => c.of(r), down);
+  // The usual order: what runs, then what waits by its expected start, then what has ended.
+  const parts: [Row[], Row[], Row[]] = [[], [], []];
+  for (const r of rows) parts[r.state === "waiting" ? 1 : stateOrder(r.state) < 4 ? 0 : 2].push(r);
+  return [
+    ...ordered(parts[0], r => r.num, true),
+    ...ordered(parts[1], r => r.start, false),
+    ...ordered(parts[2], r => r.num, true),
+  ];
 }
 
-function numbers(a: number, b: number, sign: number): number {
-  if (a === b) return 0;
-  if (isNaN(a) || isNaN(b)) return isNaN(a) ? (isNaN(b) ? 0 : 1) : -1;
-  return sign * (a - b);
+// ordered sorts by values of which many are equal: only the different ones are compared.
+function ordered(rows: readonly Row[], of: (r: Row) => string | number, down: boolean): Row[] {
+  const equal = new Map<string | number, Row[]>();
+  for (const r of rows) {
+    let v = of(r);
+    if (typeof v === "string") v = v.toLowerCase();
+    const same = equal.get(v);
+    if (same) same.push(r);
+    else equal.set(v, [r]);
+  }
+  const none = [equal.get(NaN), equal.get("")];
+  equal.delete(NaN);
+  equal.delete("");
+  const keys = [...equal.keys()];
+  const order = typeof keys[0] === "number" ? Float64Array.from(keys as number[]).sort() : keys.sort();
+  const out: Row[] = [];
+  const add = (same: Row[]) => {
+    if (same.some((r, i) => i > 0 && same[i - 1]!.num > r.num)) same.sort((a, b) => a.num - b.num);
+    for (const r of same) out.push(r);
+  };
+  for (let i = 0; i < order.length; i++) add(equal.get(order[down ? order.length - 1 - i : i]!)!);
+  for (const same of none) if (same) add(same);
+  return out;
 }
 
 // Group is a head of rows that agree in a column.
