@@ -32,7 +32,10 @@ export function useChart(store: ClusterStore): Chart {
     });
   }, [store, version, Math.floor(tick / 10e3)]);
   return useMemo(
-    () => (served ? chartFrom(served) : chartOf(store.rows.values(), lanesOf(store.agents), serverNow())),
+    () =>
+      served
+        ? chartFrom(served, id => store.rows.get(id)?.user ?? "")
+        : chartOf(store.rows.values(), lanesOf(store.agents), serverNow()),
     [served, served ? 0 : version, served ? 0 : Math.floor(tick / 10e3)],
   );
 }
@@ -468,9 +471,7 @@ export function Chart(p: { store: ClusterStore; chart: Chart; height: number; to
         <span>
           <i class="proof" /> proved: ends not before
         </span>
-        {chart.guessed && kinds.plan.size > 0 && (
-          <span>which GPU of its type a planned job gets is open</span>
-        )}
+        {kinds.plan.size > 0 && <span>which GPU of its type a planned job gets is open</span>}
       </p>
     </div>
   );

@@ -55,6 +55,26 @@ export function wellness(store: Pick<ClusterStore, "agents" | "session">): { wel
   return { well: true, text: `All is well: ${count(agents.length, "node is", "nodes are")} in service.` };
 }
 
+// Waiter is a user with the jobs that wait.
+export interface Waiter {
+  user: string;
+  jobs: number;
+  gpus: number;
+}
+
+// waiters lists users by the GPUs that they wait for.
+export function waiters(rows: readonly Row[]): Waiter[] {
+  const users = new Map<string, Waiter>();
+  for (const r of rows) {
+    if (r.state !== "waiting") continue;
+    const w = users.get(r.user) ?? { user: r.user, jobs: 0, gpus: 0 };
+    users.set(r.user, w);
+    w.jobs++;
+    w.gpus += r.gpus;
+  }
+  return [...users.values()].sort((a, b) => b.gpus - a.gpus || (a.user < b.user ? -1 : 1));
+}
+
 // queueLine says what waits and until when.
 export function queueLine(rows: readonly Row[], now: number): string {
   const waiting = rows.filter(r => r.state === "waiting");
@@ -69,8 +89,10 @@ export function queueLine(rows: readonly Row[], now: number): string {
 }
 
 // goodness says how far the plan is from the best one.
-export function goodness(gap: number | null | undefined): string {
-  if (gap === undefined) return "This policy makes no plan.";
+export function goodness(plan: { gap: number | null } | null | undefined): string {
+  if (plan === undefined) return "The plan is loading …";
+  if (!plan) return "This policy makes no plan.";
+  const { gap } = plan;
   if (gap === null) return "Nothing is proved of the plan yet.";
   if (gap === 0) return "Proved: no plan is better.";
   return `Proved: the plan is at most ${percent(gap, true)} above the best possible one.`;

@@ -22,10 +22,11 @@ export function lines(box: HTMLElement, x: number[], all: Line[], height: number
       height,
       cursor: { y: false },
       legend: { live: true },
-      scales: { x: { time: false } },
+      scales: { x: { time: !since } },
       axes: [
         {
           ...axis,
+          size: 30,
           space: 70,
           values: (_, at) => at.map(v => (since ? `${v} s` : clock(v * 1e3, v * 1e3))),
         },

@@ -1,12 +1,13 @@
 // The first screen of a cluster: is it well, what waits and until when, how good is it.
 import { useEffect, useRef } from "preact/hooks";
 import { Chart, useChart } from "./gantt.js";
-import { faultsOf, goodness, planAge, queueLine, useOf, wellness } from "./health.js";
+import { faultsOf, goodness, planAge, queueLine, useOf, waiters, wellness } from "./health.js";
 import { Figure, Panel, State, useNow, useTheme, useWatched, useWidth } from "./parts.js";
+import type { Row } from "./jobs.js";
 import { link } from "./route.js";
 import type { Agent, ClusterStore, Minute } from "./store.js";
 import { sort } from "./table.js";
-import { ago, ahead, figure, notBefore, percent, whole } from "./words.js";
+import { ago, ahead, count, figure, notBefore, percent, whole } from "./words.js";
 import { lines } from "./lines.js";
 
 // madeAt is when the plan was made; NaN where there is none.
@@ -44,7 +45,10 @@ export function Overview({ store }: { store: ClusterStore }) {
             <Figure text="nodes in service" value={whole(doc.agents)} />
             <Figure text="GPUs in service" value={whole(doc.gpus)} />
             <Figure text="in quarantine" value={whole(quarantined)} bad={quarantined > 0} />
-            <Figure text="plan made" value={plan ? planAge(madeAt(store), now) : "no plan"} />
+            <Figure
+              text="plan made"
+              value={plan ? planAge(madeAt(store), now) : plan === null ? "no plan" : "…"}
+            />
           </dl>
           <Mini agents={agents} />
           {faults.length > 0 && (
@@ -73,14 +77,14 @@ export function Overview({ store }: { store: ClusterStore }) {
               bad={(doc.jobs["failed"] ?? 0) > 0}
             />
           </dl>
-          <Trend store={store} what="waiting" />
+          <Waiters store={store} rows={rows} />
         </Panel>
         <Panel
           title="How good is it?"
           id="good"
           aside={doc.session && <a href={link("", "session", doc.session)}>how do you know?</a>}
         >
-          <p class="answer">{goodness(plan ? plan.gap : undefined)}</p>
+          <p class="answer">{goodness(plan)}</p>
           {plan?.value != null && (
             <dl class="figures">
               <Figure
@@ -118,6 +122,7 @@ export function Overview({ store }: { store: ClusterStore }) {
       >
         <Chart store={store} chart={chart} height={width < 620 ? 260 : 430} />
       </Panel>
+      <Trend store={store} />
       {waiting.length > 0 && (
         <Panel title="Next in the queue" id="next" aside={<a href={link(store.name, "queue")}>all jobs</a>}>
           <div class="wide" tabIndex={0} role="region" aria-label="Table of the next jobs">
@@ -210,8 +215,40 @@ function Mini({ agents }: { agents: readonly Agent[] }) {
 
 const total = (m: Record<string, number>): number => Object.values(m).reduce((a, b) => a + b, 0);
 
+// Waiters shows who waits for how many GPUs.
+function Waiters({ store, rows }: { store: ClusterStore; rows: readonly Row[] }) {
+  const all = waiters(rows);
+  if (all.length < 2) return null;
+  return (
+    <ul class="use" aria-label="Users who wait">
+      {all.slice(0, 3).map(w => (
+        <li key={w.user}>
+          <a
+            href={link(
+              store.name,
+              "queue",
+              "",
+              new URLSearchParams({ user: w.user ? "=" + w.user : "", state: "=waiting" }).toString(),
+            )}
+          >
+            <bdi>{w.user || "no user"}</bdi>
+          </a>
+          <meter
+            class="waits"
+            min={0}
+            max={all[0]!.gpus || 1}
+            value={w.gpus}
+            aria-label={`GPUs that ${w.user || "no user"} waits for`}
+          />
+          <span>{count(w.gpus, "GPU")}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 // Trend shows the last day, where the server keeps a history.
-function Trend({ store }: { store: ClusterStore; what: string }) {
+function Trend({ store }: { store: ClusterStore }) {
   const theme = useTheme();
   const box = useRef<HTMLDivElement>(null);
   const minutes = store.history;
@@ -225,9 +262,13 @@ function Trend({ store }: { store: ClusterStore; what: string }) {
         { name: "GPUs in use", values: minutes.map(m => total(m.used)), colour: "link" },
         { name: "GPUs waited for", values: minutes.map(m => m.waiting_gpus), colour: "late" },
       ],
-      96,
+      150,
     );
   }, [minutes, theme]);
   if (!minutes || minutes.length < 3) return null;
-  return <div class="trend" ref={box} role="img" aria-label="GPUs in use and waited for over the last day" />;
+  return (
+    <Panel title="The last day" id="day">
+      <div class="trend" ref={box} role="img" aria-label="GPUs in use and waited for over the last day" />
+    </Panel>
+  );
 }

@@ -29,7 +29,11 @@ const ROW = 34;
 const AROUND = 8; // rows beyond the visible ones
 
 // cell shows the value of a column for people.
-function cell(r: Row, c: Column, now: number): string {
+function cell(r: Row, c: Column, now: number, narrow: boolean): string {
+  if (narrow && (c.key === "start" || c.key === "end")) {
+    const t = c.of(r) as number;
+    return isNaN(t) ? "" : (t > now ? "about " : "") + clock(t, now);
+  }
   switch (c.key) {
     case "gpus":
       return r.gpus ? String(r.gpus) : "shared";
@@ -63,13 +67,14 @@ interface LineProps {
   cluster: string;
   index: number;
   now: number;
+  narrow: boolean;
   filter(key: string, value: string): void;
 }
 
-const Line = memo(({ row: r, columns, cluster, index, now, filter }: LineProps) => (
+const Line = memo(({ row: r, columns, cluster, index, now, narrow, filter }: LineProps) => (
   <tr aria-rowindex={index + 2} data-id={r.id}>
     {columns.map((c, i) => {
-      const text = cell(r, c, now);
+      const text = cell(r, c, now, narrow);
       return (
         <td key={c.key} class={`${c.kind} ${c.key}`} title={text.length > 12 ? text : undefined}>
           {i === 0 ? (
@@ -129,7 +134,8 @@ export function Queue({ store, route }: { store: ClusterStore; route: Route }) {
   const query = route.query.toString();
   const view = useMemo(() => viewOf(route.query), [query]);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  const usual = width < 620 ? NARROW : WIDE;
+  const narrow = width < 620;
+  const usual = narrow ? NARROW : WIDE;
   const columns = useMemo(
     () => (view.columns.length ? view.columns : usual).map(k => column(k)!),
     [view.columns.join(), usual],
@@ -208,7 +214,9 @@ export function Queue({ store, route }: { store: ClusterStore; route: Route }) {
     else requestAnimationFrame(() => go(next()));
   };
 
-  const wide = columns.reduce((n, c) => n + c.width, 0);
+  const widthOf = (c: Column) =>
+    narrow && c.kind === "future" ? 104 : narrow && c.key === "name" ? 140 : c.width;
+  const wide = columns.reduce((n, c) => n + widthOf(c), 0);
   const filters = Object.keys(view.filters).length + (view.q ? 1 : 0);
   return (
     <div class="queue">
@@ -282,7 +290,7 @@ export function Queue({ store, route }: { store: ClusterStore; route: Route }) {
         <table aria-rowcount={items.length + 1} style={{ minWidth: `${wide}px` }}>
           <colgroup>
             {columns.map(c => (
-              <col key={c.key} style={{ width: `${c.width}px` }} />
+              <col key={c.key} style={{ width: `${widthOf(c)}px` }} />
             ))}
           </colgroup>
           <thead>
@@ -326,6 +334,7 @@ export function Queue({ store, route }: { store: ClusterStore; route: Route }) {
                   cluster={store.name}
                   index={from + i}
                   now={now}
+                  narrow={narrow}
                   filter={filter}
                 />
               ),

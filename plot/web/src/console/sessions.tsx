@@ -61,7 +61,7 @@ export function Sessions({ server }: { server: Server }) {
 export function SessionPage({ id, server }: { id: string; server: Server }) {
   const now = useNow(3000);
   const [session, setSession] = useState<Session | null>(null);
-  const [plan, setPlan] = useState<Plan | null>(null);
+  const [plan, setPlan] = useState<Plan | null | undefined>(undefined);
   const [error, setError] = useState("");
   const path = `/v1/sessions/${encodeURIComponent(id)}`;
   useEffect(() => {
@@ -86,7 +86,7 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
       </header>
       <div class="two">
         <Panel title="Its plan" id="plan">
-          <p class="answer">{goodness(plan ? plan.gap : undefined)}</p>
+          <p class="answer">{goodness(plan)}</p>
           <dl class="figures">
             {plan?.value != null && <Figure text="value of the plan" value={figure(plan.value)} />}
             {plan?.bound != null && <Figure text="no plan is below" value={figure(plan.bound)} />}

@@ -26,7 +26,6 @@ export interface Chart {
   lanes: Lane[];
   spans: Span[];
   now: number;
-  guessed: boolean; // the server names no GPUs for what is planned
 }
 
 const byName = new Intl.Collator("en", { numeric: true });
@@ -76,39 +75,38 @@ export function chartOf(rows: Iterable<Row>, lanes: Lane[], now: number): Chart 
     for (const i of on) free[i] = Math.max(free[i]!, to);
     spans.push({ ...head(r), lanes: on, from, to, open: isNaN(r.end), kind: "plan" });
   }
-  return { lanes, spans, now, guessed: true };
+  return { lanes, spans, now };
 }
 
 function head(r: Row): Pick<Span, "job" | "num" | "name" | "user" | "earliest"> {
   return { job: r.id, num: r.num, name: r.name, user: r.user, earliest: r.earliest };
 }
 
-// chartFrom reads the chart that a server makes.
-export function chartFrom(g: Gantt): Chart {
+// chartFrom reads the chart that a server makes. userOf is the user of a job.
+export function chartFrom(g: Gantt, userOf: (job: string) => string): Chart {
   const now = Date.parse(g.now);
-  const time = (t: string | number | null | undefined): number =>
-    t === null || t === undefined ? NaN : typeof t === "number" ? now + t * 1e3 : Date.parse(t);
   const order = g.rows.map((_, i) => i);
   const of = (i: number): string => `${g.rows[i]!.type}\n${g.rows[i]!.node}\n${g.rows[i]!.gpu}`;
   order.sort((a, b) => byName.compare(of(a), of(b)));
   const at = new Map(order.map((from, i) => [from, i]));
   const spans = g.spans.map((s): Span => {
-    const to = time(s.to);
-    const earliest = time(s.earliest_end);
+    const to = Date.parse(s.to);
+    const earliest = s.earliest_end ? Date.parse(s.earliest_end) : NaN;
+    const open = s.kind !== "past" && to <= now;
     return {
       job: s.job,
       num: Number(s.job.replace(/^j/, "")) || 0,
       name: s.name || s.job,
-      user: s.user ?? "",
+      user: userOf(s.job),
       lanes: s.rows.map(i => at.get(i)!).sort((a, b) => a - b),
-      from: time(s.from),
-      to: isNaN(to) ? Math.max(now, isNaN(earliest) ? now : earliest) : to,
-      open: isNaN(to),
+      from: Date.parse(s.from),
+      to: open && earliest > now ? earliest : to,
+      open,
       kind: s.kind,
       earliest,
     };
   });
-  return { lanes: order.map(i => g.rows[i]!), spans, now, guessed: false };
+  return { lanes: order.map(i => g.rows[i]!), spans, now };
 }
 
 // runs splits ascending lanes into ranges of neighbours.

@@ -78,12 +78,11 @@ export interface Gantt {
   spans: {
     job: string;
     name?: string;
-    user?: string;
     rows: number[];
-    from: string | number;
-    to?: string | number | null;
+    from: string;
+    to: string; // now, where nobody knows
     kind: "past" | "now" | "plan";
-    earliest_end?: string | number | null;
+    earliest_end?: string;
   }[];
 }
 
@@ -196,7 +195,7 @@ export class ClusterStore extends Watched {
   doc: Cluster | null = null;
   agents: Agent[] = [];
   session: Session | null = null;
-  plan: Plan | null = null;
+  plan: Plan | null | undefined; // null where the policy makes none
   history: Minute[] | null = null;
   readonly rows = new Map<string, Row>();
   version = 0; // grows with each change
@@ -372,11 +371,9 @@ export class ClusterStore extends Watched {
     const from = to - 86400e3;
     const query = `from=${new Date(from).toISOString()}&to=${new Date(to).toISOString()}&step_s=600`;
     try {
-      const answer = await get<{ rows?: Minute[]; minutes?: Minute[] } | Minute[]>(
-        `${this.path}/history?${query}`,
-        this.signal,
-      );
-      this.history = Array.isArray(answer) ? answer : (answer.rows ?? answer.minutes ?? null);
+      this.history = (
+        await get<{ rows: Minute[] | null }>(`${this.path}/history?${query}`, this.signal)
+      ).rows;
     } catch (e) {
       if (!(e instanceof Refused)) throw e;
       this.history = null;
@@ -420,8 +417,8 @@ export class ClusterStore extends Watched {
     if (id) this.last = id;
     if (event === "reset") return this.ask({ all: true, agents: true, plan: true });
     const c = JSON.parse(data) as Change;
-    for (const j of c.removed ?? []) this.rows.delete(j);
-    this.ask({ jobs: c.jobs ?? [], agents: !!c.agents?.length, plan: !!c.plan });
+    // Those that are removed have ended.
+    this.ask({ jobs: [...(c.jobs ?? []), ...(c.removed ?? [])], agents: !!c.agents?.length, plan: !!c.plan });
   }
 
   // ask has something read again.

@@ -30,7 +30,7 @@ export const COLUMNS: readonly Column[] = [
   { key: "place", head: "Place", kind: "number", width: 66, hint: NUMBER, of: r => r.place },
   { key: "start", head: "Starts", kind: "future", width: 176, hint: FUTURE, of: r => r.start },
   { key: "end", head: "Ends", kind: "future", width: 176, hint: FUTURE, of: r => r.end },
-  { key: "earliest", head: "Ends not before", kind: "future", width: 130, hint: FUTURE, of: r => r.earliest },
+  { key: "earliest", head: "Ends not before", kind: "future", width: 138, hint: FUTURE, of: r => r.earliest },
   { key: "reason", head: "Why", kind: "text", width: 250, hint: TEXT, of: r => r.short || r.reason },
   { key: "labels", head: "Labels", kind: "text", width: 160, hint: TEXT, of: r => r.labels },
 ];
