@@ -187,9 +187,10 @@ function draw(canvas: HTMLCanvasElement, d: Drawn): void {
           labelled = true;
         }
       }
-      // The bracket of the proved earliest end.
+      // The bracket of the proved earliest end. One before the planned start is shown on demand.
       const e = px(s.earliest);
-      if (!isNaN(e) && e > left && e < w && s.earliest > chart.now && height >= 4) {
+      const within = s.earliest >= s.from || s.job === d.chosen;
+      if (within && e > left && e < w && s.earliest > chart.now && height >= 4) {
         g.strokeStyle = dim ? faint : ink;
         g.lineWidth = s.job === d.chosen ? 2 : 1;
         g.beginPath();

@@ -45,7 +45,8 @@ export function JobPage({ store, server, id }: { store: ClusterStore; server: Se
       </header>
       <div class="two">
         <Panel title={waits ? "Why does it wait?" : active ? "What does it do?" : "How did it end?"} id="why">
-          <p class="answer">{whyOf(job, row?.short ?? "", now)}</p>
+          <p class="answer">{(waits && row?.short) || whyOf(job, now)}</p>
+          {waits && row?.short && job.reason && <p>{job.reason}</p>}
           <dl class="pairs">
             <Pair name="wants" value={wants.filter(Boolean).join(" ")} />
             <Pair name="user" value={userOf(job)} />
@@ -158,12 +159,12 @@ function Pair({ name, value, code }: { name: string; value: string; code?: boole
   );
 }
 
-function whyOf(job: Job, short: string, now: number): string {
+function whyOf(job: Job, now: number): string {
   const last = job.attempts?.[job.attempts.length - 1];
   const gpus = (last?.tasks ?? []).flatMap(t => t.gpus ?? []);
   switch (job.state) {
     case "waiting":
-      return job.reason || short || "It waits for the next plan.";
+      return job.reason || "It waits for the next plan.";
     case "succeeded":
       return "It succeeded.";
     case "failed":

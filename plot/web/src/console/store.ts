@@ -208,7 +208,6 @@ export class ClusterStore extends Watched {
   private last = ""; // id of the last change
   private readonly due = { jobs: new Set<string>(), all: false, agents: false, plan: false };
   private wake: () => void = () => {};
-  private took = 0; // milliseconds of the last refresh
   readonly path: string;
 
   constructor(
@@ -430,35 +429,44 @@ export class ClusterStore extends Watched {
     this.wake();
   }
 
-  // pump reads what is due, and rests ten times as long as that took.
+  // pump reads what is due: single jobs at once, and lists, which may be long, in no more than a
+  // tenth of the time.
   private async pump(signal: AbortSignal): Promise<void> {
+    const { due } = this;
     let history = 0;
+    let rest = 0; // until when lists are not read again
     while (!signal.aborted) {
-      const { due } = this;
-      if (!due.all && !due.agents && !due.plan && !due.jobs.size && now() - history < 60e3) {
+      const now = performance.now();
+      const lists = (due.all || due.plan) && now >= rest;
+      const old = !history || now - history >= 60e3;
+      if (!lists && !old && !due.agents && !due.jobs.size) {
         await new Promise<void>(done => {
           this.wake = done;
-          setTimeout(done, 5000);
+          setTimeout(done, due.all || due.plan ? Math.max(20, rest - now) : 5000);
         });
         continue;
       }
-      const began = performance.now();
-      if (now() - history >= 60e3) {
-        history = now();
+      if (old) {
+        history = now;
         await this.past();
       }
-      const { all, agents, plan } = due;
       const jobs = [...due.jobs];
-      due.all = due.agents = due.plan = false;
       due.jobs.clear();
-      if (agents || all) await this.describe();
-      // A new plan changes the expected times of all that wait.
-      if (all || plan) await this.active();
-      else await this.single(jobs);
-      if (all || plan) await this.planNow();
+      const agents = due.agents || lists;
+      due.agents = false;
+      if (lists) due.all = due.plan = false;
+      if (agents) await this.describe();
+      if (jobs.length <= MOST_SINGLE) await this.single(jobs);
+      if (lists) {
+        // A new plan changes the expected times of all that wait.
+        const began = performance.now();
+        await this.active();
+        await this.planNow();
+        const ended = performance.now();
+        rest = ended + Math.min(60e3, 10 * (ended - began));
+      }
       this.changed();
-      this.took = performance.now() - began;
-      await pause(Math.min(60e3, Math.max(50, 10 * this.took)), signal);
+      await pause(50, signal);
     }
   }
 }

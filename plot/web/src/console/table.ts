@@ -19,18 +19,18 @@ const PAST = "<1h: in the last hour";
 const FUTURE = "<1h: within an hour";
 
 export const COLUMNS: readonly Column[] = [
-  { key: "id", head: "Job", kind: "text", width: 74, hint: TEXT, of: r => r.id },
+  { key: "id", head: "Job", kind: "text", width: 66, hint: TEXT, of: r => r.id },
   { key: "name", head: "Name", kind: "text", width: 190, hint: TEXT, of: r => r.name },
   { key: "user", head: "User", kind: "text", width: 100, hint: TEXT, of: r => r.user },
   { key: "state", head: "State", kind: "text", width: 112, hint: TEXT, of: r => r.state },
   { key: "gpus", head: "GPUs", kind: "number", width: 66, hint: NUMBER, of: r => r.gpus },
   { key: "type", head: "Type", kind: "text", width: 104, hint: TEXT, of: r => r.on },
   { key: "weight", head: "Weight", kind: "number", width: 74, hint: NUMBER, of: r => r.weight },
-  { key: "submitted", head: "Submitted", kind: "past", width: 112, hint: PAST, of: r => r.submitted },
+  { key: "submitted", head: "Submitted", kind: "past", width: 118, hint: PAST, of: r => r.submitted },
   { key: "place", head: "Place", kind: "number", width: 66, hint: NUMBER, of: r => r.place },
-  { key: "start", head: "Starts", kind: "future", width: 176, hint: FUTURE, of: r => r.start },
-  { key: "end", head: "Ends", kind: "future", width: 176, hint: FUTURE, of: r => r.end },
-  { key: "earliest", head: "Ends not before", kind: "future", width: 138, hint: FUTURE, of: r => r.earliest },
+  { key: "start", head: "Starts", kind: "future", width: 170, hint: FUTURE, of: r => r.start },
+  { key: "end", head: "Ends", kind: "future", width: 170, hint: FUTURE, of: r => r.end },
+  { key: "earliest", head: "Ends not before", kind: "future", width: 152, hint: FUTURE, of: r => r.earliest },
   { key: "reason", head: "Why", kind: "text", width: 250, hint: TEXT, of: r => r.short || r.reason },
   { key: "labels", head: "Labels", kind: "text", width: 160, hint: TEXT, of: r => r.labels },
 ];
@@ -143,12 +143,12 @@ export function sort(rows: readonly Row[], by: string): Row[] {
   if (c?.key === "id") return ordered(rows, r => r.num, down);
   if (c?.key === "state") return ordered(rows, r => stateOrder(r.state), down);
   if (c) return ordered(rows, r => c.of(r), down);
-  // The usual order: what runs, then what waits by its expected start, then what has ended.
+  // The usual order: what waits, by its expected start, then what runs, then what has ended.
   const parts: [Row[], Row[], Row[]] = [[], [], []];
-  for (const r of rows) parts[r.state === "waiting" ? 1 : stateOrder(r.state) < 4 ? 0 : 2].push(r);
+  for (const r of rows) parts[r.state === "waiting" ? 0 : stateOrder(r.state) < 4 ? 1 : 2].push(r);
   return [
-    ...ordered(parts[0], r => r.num, true),
-    ...ordered(parts[1], r => r.start, false),
+    ...ordered(parts[0], r => r.start, false),
+    ...ordered(parts[1], r => r.num, true),
     ...ordered(parts[2], r => r.num, true),
   ];
 }
