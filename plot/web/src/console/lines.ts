@@ -1,5 +1,6 @@
 // Lines over time, drawn by uPlot.
 import uPlot from "uplot";
+import { duration, time } from "../shared/axis.js";
 import { colour } from "./palette.js";
 import { clock, figure } from "./words.js";
 
@@ -28,14 +29,17 @@ export function lines(box: HTMLElement, x: number[], all: Line[], height: number
           ...axis,
           size: 30,
           space: 70,
-          values: (_, at) => at.map(v => (since ? `${v} s` : clock(v * 1e3, v * 1e3))),
+          values: (_, at) =>
+            at.map(v =>
+              since ? time(v * 1e6, (at[1] ?? 1) * 1e6 - (at[0] ?? 0) * 1e6 || 1e6) : clock(v * 1e3, v * 1e3),
+            ),
         },
         { ...axis, size: 64, space: 24, values: (_, at) => at.map(v => figure(v)) },
       ],
       series: [
         {
           label: since ? "after" : "at",
-          value: (_, v) => (v === null ? "" : since ? `${figure(v)} s` : clock(v * 1e3, Date.now())),
+          value: (_, v) => (v === null ? "" : since ? duration(v * 1e6) : clock(v * 1e3, Date.now())),
         },
         ...all.map(l => ({
           label: l.name,

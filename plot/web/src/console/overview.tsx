@@ -1,5 +1,5 @@
 // The first screen of a cluster: is it well, what waits and until when, how good is it.
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Chart, useChart } from "./gantt.js";
 import { faultsOf, goodness, planAge, queueLine, useOf, waiters, wellness } from "./health.js";
 import { Figure, Panel, State, useNow, useTheme, useWatched, useWidth } from "./parts.js";
@@ -28,10 +28,14 @@ export function Overview({ store }: { store: ClusterStore }) {
   const drained = agents.filter(a => a.state === "draining" || a.state === "drained");
   const quarantined = agents.flatMap(a => a.devices).filter(d => d.state === "quarantined").length;
   const use = useOf(agents);
-  const rows = [...store.rows.values()];
-  const waiting = sort(
-    rows.filter(r => r.state === "waiting"),
-    "start",
+  const rows = useMemo(() => [...store.rows.values()], [store.version]);
+  const waiting = useMemo(
+    () =>
+      sort(
+        rows.filter(r => r.state === "waiting"),
+        "start",
+      ),
+    [rows],
   );
   const running = doc?.jobs["running"] ?? 0;
   const most = width < 620 ? 5 : 7;
@@ -217,7 +221,7 @@ const total = (m: Record<string, number>): number => Object.values(m).reduce((a,
 
 // Waiters shows who waits for how many GPUs.
 function Waiters({ store, rows }: { store: ClusterStore; rows: readonly Row[] }) {
-  const all = waiters(rows);
+  const all = useMemo(() => waiters(rows), [rows]);
   if (all.length < 2) return null;
   return (
     <ul class="use" aria-label="Users who wait">

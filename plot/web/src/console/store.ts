@@ -180,6 +180,20 @@ export class Server extends Watched {
   }
 }
 
+// shown waits until the reader sees the page.
+function shown(): Promise<void> {
+  return new Promise(done => {
+    const look = () => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      done();
+    };
+    document.addEventListener("visibilitychange", look);
+    look();
+  });
+}
+
+const HIDDEN = 5000; // milliseconds after which a page that nobody sees stops to listen
 const PAGE = 1000;
 const MOST_SINGLE = 40; // jobs that are asked for one by one
 
@@ -238,11 +252,13 @@ export class ClusterStore extends Watched {
   async run(): Promise<void> {
     for (let wait = 500; !this.signal.aborted; wait = Math.min(4000, wait * 2)) {
       try {
+        await shown();
         await this.all();
         wait = 500;
         await this.follow();
       } catch (e) {
         if (this.signal.aborted) return;
+        if (document.hidden) continue;
         if (e instanceof Refused && e.status === 404) {
           this.gone = true;
           this.tell();
@@ -384,6 +400,13 @@ export class ClusterStore extends Watched {
   private async follow(): Promise<void> {
     const ended = new AbortController();
     this.signal.addEventListener("abort", () => ended.abort());
+    // Browsers open few connections to a server: pages that nobody sees leave theirs to others.
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const look = () => {
+      clearTimeout(timer);
+      if (document.hidden) timer = setTimeout(() => ended.abort(), HIDDEN);
+    };
+    document.addEventListener("visibilitychange", look);
     let failure: unknown;
     const pump = this.pump(ended.signal).catch((e: unknown) => {
       failure = e;
@@ -405,6 +428,8 @@ export class ClusterStore extends Watched {
         this.ask({ all: true, agents: true, plan: true });
       }
     } finally {
+      document.removeEventListener("visibilitychange", look);
+      clearTimeout(timer);
       ended.abort();
       this.wake();
       await pump;
