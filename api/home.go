@@ -30,6 +30,9 @@ func (s *server) homeLinks() []homeLink {
 		links = append(links, homeLink{"/v1/sessions", "the online sessions", keys},
 			homeLink{"/v1/policies", "the policies that sessions take, with their parameters", keys})
 	}
+	if s.cfg.Clusters != nil {
+		links = append(links, homeLink{"/v1/clusters", "the clusters whose jobs this server runs", keys})
+	}
 	if !s.cfg.PrivateMetrics {
 		links = append(links, homeLink{"/metrics", "what Prometheus reads", keys})
 	}

@@ -23,13 +23,15 @@ export function useChart(store: ClusterStore): Chart {
   const [served, set] = useState<Gantt | null>(null);
   const none = useRef(false);
   const version = store.version;
-  const asked = useRef(0);
+  const next = useRef(0); // when the chart may be asked for again
   useEffect(() => {
-    if (none.current || performance.now() - asked.current < 1000) return;
-    asked.current = performance.now();
-    get<Gantt>(`${store.path}/gantt`, store.signal).then(set, (e: unknown) => {
-      if (e instanceof Refused && e.status === 404) none.current = true;
-    });
+    const began = performance.now();
+    if (none.current || began < next.current) return;
+    next.current = Infinity;
+    get<Gantt>(`${store.path}/gantt`, store.signal)
+      .then(set)
+      .catch((e: unknown) => (none.current = e instanceof Refused && e.status === 404))
+      .finally(() => (next.current = performance.now() + Math.max(2000, 10 * (performance.now() - began))));
   }, [store, version, Math.floor(tick / 10e3)]);
   return useMemo(
     () =>

@@ -1,6 +1,6 @@
 // The console: what runs, what waits and until when, and how good that is.
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { now, pause, Refused, useKey, whenKeyWanted } from "./api.js";
 import { GanttPage } from "./gantt.js";
 import { JobPage } from "./job.js";
@@ -64,8 +64,12 @@ function App() {
   }, [cluster, server.keyWanted]);
   const current = store?.name === cluster ? store : null;
   const page = `${route.page} ${route.id}`;
+  const first = useRef(true);
   useEffect(() => {
     scrollTo(0, 0);
+    // Who goes on by keyboard goes on in the new page.
+    if (!first.current) document.getElementById("main")?.focus({ preventScroll: true });
+    first.current = false;
     const what = route.id || (route.page === "overview" ? cluster : route.page);
     document.title = what ? `${what} · Hare` : "Hare";
   }, [page, cluster]);

@@ -28,6 +28,8 @@ export interface Chart {
   now: number;
 }
 
+const MOST_PLANNED = 1000; // jobs for which a place is looked for
+
 const byName = new Intl.Collator("en", { numeric: true });
 
 export function lanesOf(agents: readonly Agent[]): Lane[] {
@@ -64,7 +66,7 @@ export function chartOf(rows: Iterable<Row>, lanes: Lane[], now: number): Chart 
     });
   }
   waiting.sort((a, b) => a.start - b.start || a.num - b.num);
-  for (const r of waiting) {
+  for (const r of waiting.slice(0, MOST_PLANNED)) {
     const fits = lanes.map((_, i) => i).filter(i => !r.types.length || r.types.includes(lanes[i]!.type));
     const ready = fits.filter(i => free[i]! <= r.start + 1000);
     const pool = ready.length >= r.gpus ? ready : fits.sort((a, b) => free[a]! - free[b]! || a - b);
