@@ -111,7 +111,7 @@ export function JobPage({ store, server, id }: { store: ClusterStore; server: Se
                     The times are those of the plan that was made {ago(madeAt(store), now)}; they hold if jobs
                     take as long as is believed and none arrives.
                     {!isNaN(earliest) &&
-                      ` No plan ends this job before ${notBefore(earliest, now)}: its work alone takes that long on the fastest GPUs that it may have.`}
+                      ` No plan can end this job before ${notBefore(earliest, now)}, if it is as long as is believed.`}
                     {store.plan.gap !== null &&
                       ` The plan as a whole is at most ${percent(store.plan.gap, true)} above the best possible one.`}
                   </p>

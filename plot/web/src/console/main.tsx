@@ -66,10 +66,14 @@ function App() {
   const page = `${route.page} ${route.id}`;
   const first = useRef(true);
   useEffect(() => {
-    scrollTo(0, 0);
-    // Who goes on by keyboard goes on in the new page.
-    if (!first.current) document.getElementById("main")?.focus({ preventScroll: true });
+    if (!first.current) {
+      // Who goes on by keyboard goes on in the new page.
+      scrollTo(0, 0);
+      document.getElementById("main")?.focus({ preventScroll: true });
+    }
     first.current = false;
+  }, [page, route.cluster]);
+  useEffect(() => {
     const what = route.id || (route.page === "overview" ? cluster : route.page);
     document.title = what ? `${what} · Hare` : "Hare";
   }, [page, cluster]);
