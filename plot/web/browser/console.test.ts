@@ -180,6 +180,17 @@ test("the first screen says what the server says", async () => {
   await page.context().close();
 });
 
+test("one of several clusters is chosen, and an empty one teaches", async () => {
+  await api("/v1/clusters", { name: "second" });
+  const { page, faults } = await visit("#/c/lab", wide);
+  await page.getByLabel("Cluster").selectOption("second");
+  await page.getByText("Cluster second is empty").waitFor();
+  assert.match(page.url(), /#\/c\/second$/);
+  assert.match(await page.locator(".copy pre").first().innerText(), /--cluster second /);
+  assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
 test("the queue is filtered, ordered and grouped, and the address says how", async () => {
   const { page, faults } = await visit("#/c/lab/queue", wide);
   const ids = () => page.locator("tbody tr[data-id] td:first-child").allInnerTexts();

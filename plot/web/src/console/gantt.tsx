@@ -26,7 +26,7 @@ export function useChart(store: ClusterStore): Chart {
   const next = useRef(0); // when the chart may be asked for again
   useEffect(() => {
     const began = performance.now();
-    if (none.current || began < next.current) return;
+    if (none.current || document.hidden || began < next.current) return;
     next.current = Infinity;
     get<Gantt>(`${store.path}/gantt`, store.signal)
       .then(set)
