@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/hare-sched/hare/plot/web"
 	"github.com/hare-sched/hare/serve/access"
 )
 
@@ -23,7 +24,9 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if openPaths[r.URL.Path] && r.URL.RawPath == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		_, asset := web.Assets[r.URL.Path]
+		open := asset || openPaths[r.URL.Path]
+		if open && r.URL.RawPath == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -2,28 +2,18 @@ package api
 
 import (
 	"fmt"
-	"html/template"
+	"io"
 	"net/http"
 	"strings"
 
 	"github.com/hare-sched/hare/plot/web"
 )
 
-// homeLink is a link on the home page.
+// homeLink is a line of the text for clients that are no browsers.
 type homeLink struct {
-	Path, Text string
-	Key        bool // a browser cannot open the path, because the path demands a key
+	path, text string
+	key        bool // the path demands a key
 }
-
-var homeBody = template.Must(template.New("").Parse(`<h1>Hare</h1>{{.Theme}}
-<p>This server schedules training jobs on clusters whose GPUs differ, and proves how far each schedule is from the
-best one.</p>
-<p>To begin, read and try the calls on <a href="/docs">the page of the HTTP interface</a>.</p>
-<dl>{{range .Links}}<dt>{{if .Key}}{{.Path}}{{else}}<a href="{{.Path}}">{{.Path}}</a>{{end}}</dt>
-<dd>{{.Text}}{{if .Key}}, with a key{{end}}</dd>
-{{end}}</dl>
-<p class="soft">hare {{.Version}}</p>
-`))
 
 // homeLinks returns links to the parts that this server is configured with.
 func (s *server) homeLinks() []homeLink {
@@ -40,13 +30,16 @@ func (s *server) homeLinks() []homeLink {
 		links = append(links, homeLink{"/v1/sessions", "the online sessions", keys},
 			homeLink{"/v1/policies", "the policies that sessions take, with their parameters", keys})
 	}
+	if s.cfg.Clusters != nil {
+		links = append(links, homeLink{"/v1/clusters", "the clusters whose jobs this server runs", keys})
+	}
 	if !s.cfg.PrivateMetrics {
 		links = append(links, homeLink{"/metrics", "what Prometheus reads", keys})
 	}
 	return links
 }
 
-// home describes the server, as a page for browsers and as text for other clients.
+// home is the console for browsers, and describes the server as text to other clients.
 //
 //	@Summary	What this server is, with links to what it has
 //	@Tags		documentation
@@ -59,16 +52,12 @@ func (s *server) home(w http.ResponseWriter, r *http.Request) error {
 	if !strings.Contains(strings.Join(r.Header.Values("Accept"), ","), "text/html") {
 		return write(w, kindText, []byte(s.homeText()))
 	}
-	var body strings.Builder
-	data := struct {
-		Theme   template.HTML
-		Links   []homeLink
-		Version string
-	}{web.ThemeButton, s.homeLinks(), s.svc.Version()}
-	if err := homeBody.Execute(&body, data); err != nil {
-		return err
-	}
-	return writePage(w, &web.Page{Kind: web.Report, Title: "Hare", Body: body.String()})
+	h := w.Header()
+	h.Set("Content-Security-Policy", web.ConsolePolicy)
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	_, err := io.WriteString(w, web.Console)
+	return err
 }
 
 func (s *server) homeText() string {
@@ -77,10 +66,10 @@ func (s *server) homeText() string {
 		"each schedule is from the best one.\n\n", s.svc.Version())
 	for _, l := range s.homeLinks() {
 		key := ""
-		if l.Key {
+		if l.key {
 			key = ", with a key"
 		}
-		fmt.Fprintf(&b, "%-14s %s%s\n", l.Path, l.Text, key)
+		fmt.Fprintf(&b, "%-14s %s%s\n", l.path, l.text, key)
 	}
 	return b.String()
 }
@@ -104,12 +93,20 @@ func (s *server) docs(w http.ResponseWriter, _ *http.Request) error {
 	return writePage(w, &web.Page{Kind: web.Docs, Title: "Hare over HTTP"})
 }
 
-// pathNotFound answers 404 where no route matches. The path /docs/ is redirected to
-// /docs.
+// pathNotFound answers 404 where no route matches. Files of the console, which are no part of the interface, are sent,
+// for browsers to keep for ever; the path /docs/ is redirected to /docs.
 func (s *server) pathNotFound(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/docs/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		http.Redirect(w, r, "/docs", http.StatusPermanentRedirect)
-		return
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		if a, ok := web.Assets[r.URL.Path]; ok {
+			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+			w.Header().Set("Content-Type", a.Type)
+			_, _ = w.Write(a.Body) // an error means that the client is gone
+			return
+		}
+		if r.URL.Path == "/docs/" {
+			http.Redirect(w, r, "/docs", http.StatusPermanentRedirect)
+			return
+		}
 	}
 	s.problem(w, r, http.StatusNotFound, "not_found", "there is nothing at this path: see /docs", nil)
 }

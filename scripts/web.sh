@@ -3,7 +3,7 @@
 #
 #   web.sh build      build the bundles in plot/web/dist, which are committed
 #   web.sh test       check format and types, run the unit tests, compare the bundles with
-#                     their sources, and test the pages in Chromium
+#                     their sources and licences with their packages, and test the pages in Chromium
 #
 # The test in Chromium is skipped if there is no Chromium, unless CHROMIUM_REQUIRED is
 # set. CHROMIUM is the browser; where it is not set, the script searches PATH. HARE is the
@@ -17,7 +17,7 @@ mkdir -p "$cache"
 node=$("$root/scripts/get-node.sh")
 PATH=${node:+$node:}$PATH
 cd plot/web
-formatted=("src/**/*.{ts,css}" "test/*.ts" "browser/*.ts" "*.mjs")
+formatted=("src/**/*.{ts,tsx,css}" "test/*.ts" "browser/*.ts" "*.mjs")
 
 # modules installs node_modules from the lock file.
 modules() {
@@ -37,6 +37,14 @@ check_dist() {
         diff -rq "$cache/dist" dist >&2
         exit 1
     }
+}
+
+# check_licences fails if the licence text of a package in the pages is not the one that is committed.
+check_licences() {
+    local name
+    for name in $(node -p 'Object.keys(require("./package.json").dependencies).join(" ")'); do
+        cmp "node_modules/$name/LICENSE" "licences/$name.txt"
+    done
 }
 
 find_chromium() {
@@ -77,6 +85,7 @@ test)
     }
     node_modules/.bin/tsc -p tsconfig.json
     check_dist
+    check_licences
     echo "== pages: geometry"
     node test.mjs unit
     [ ! -d browser ] || browser

@@ -1,5 +1,6 @@
 // Command licences collects what a binary of Hare is made of: the licence texts of every module that is linked into
-// it, of Go and of HiGHS, and a list of them all in the form CycloneDX (an SBOM). It writes both into FOLDER, as
+// it, of the npm packages in its pages, of Go and of HiGHS, and a list of them all in the form CycloneDX (an SBOM). It
+// writes both into FOLDER, as
 // licenses/MODULE@VERSION/… and sbom.cdx.json. Equal sources give equal bytes.
 //
 //	go run ./internal/licences FOLDER linux-amd64 VERSION HIGHS
@@ -64,6 +65,7 @@ type listed struct {
 // names. highs is a folder with LICENSE.txt and version; "" leaves HiGHS out.
 func partsOf(platform, highs string) ([]*part, error) {
 	parts := map[string]*part{}
+	var hare string
 	system, architecture, _ := strings.Cut(platform, "-")
 	cmd := exec.Command("go", "list", "-deps", "-json=Dir,Standard,Module", "github.com/hare-sched/hare/cmd/hare")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-tags=netgo,osusergo,highs", "GOOS="+system,
@@ -80,7 +82,11 @@ func partsOf(platform, highs string) ([]*part, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if p.Standard || p.Module == nil || p.Module.Main {
+		if p.Standard || p.Module == nil {
+			continue
+		}
+		if p.Module.Main {
+			hare = p.Module.Dir
 			continue
 		}
 		m := parts[p.Module.Path]
@@ -98,6 +104,9 @@ func partsOf(platform, highs string) ([]*part, error) {
 				break
 			}
 		}
+	}
+	if err := addPages(parts, filepath.Join(hare, "plot", "web")); err != nil {
+		return nil, err
 	}
 	std := &part{name: "std", version: strings.TrimPrefix(runtime.Version(), "go"), files: map[string]string{}}
 	std.purl = "pkg:golang/std@" + std.version
@@ -127,6 +136,23 @@ func partsOf(platform, highs string) ([]*part, error) {
 		all = append(all, parts[name])
 	}
 	return all, nil
+}
+
+// addPages adds the npm packages whose code is in the pages: folder has their names and texts.
+func addPages(parts map[string]*part, folder string) error {
+	text, err := os.ReadFile(filepath.Join(folder, "package.json"))
+	if err != nil {
+		return err
+	}
+	var list struct{ Dependencies map[string]string }
+	if err := json.Unmarshal(text, &list); err != nil {
+		return fmt.Errorf("package.json: %w", err)
+	}
+	for name, version := range list.Dependencies {
+		parts[name] = &part{name: name, version: version, purl: "pkg:npm/" + name + "@" + version,
+			files: map[string]string{"LICENSE": filepath.Join(folder, "licences", name+".txt")}}
+	}
+	return nil
 }
 
 var licenceName = regexp.MustCompile(`(?i)^(un)?(licen[cs]e|copying|copyright|notice|patents)`)

@@ -16,6 +16,9 @@ await build({
     { in: "src/gantt/page.css", out: "gantt" },
     { in: "src/docs/main.ts", out: "docs" },
     { in: "src/docs/page.css", out: "docs" },
+    { in: "src/console/main.tsx", out: "console" },
+    { in: "src/console/page.css", out: "console" },
+    { in: "src/console/icon.svg", out: "icon" },
   ],
   outdir: process.argv[2] ?? join(here, "dist"),
   bundle: true,
@@ -24,5 +27,8 @@ await build({
   target: "es2022",
   charset: "utf8",
   legalComments: "none",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  loader: { ".svg": "copy" },
   logLevel: "warning",
 });

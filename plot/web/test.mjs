@@ -23,6 +23,8 @@ try {
     format: "esm",
     target: "node20",
     packages: "external",
+    jsx: "automatic",
+    jsxImportSource: "preact",
     sourcemap: "inline",
     logLevel: "warning",
   });

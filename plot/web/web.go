@@ -13,7 +13,7 @@ import (
 	"io"
 )
 
-//go:embed dist src/gantt/page.html src/docs/page.html
+//go:embed dist src/gantt/page.html src/docs/page.html src/console/page.html
 var files embed.FS
 
 func file(name string) string {

@@ -2,6 +2,9 @@ package web
 
 import (
 	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"strings"
@@ -84,5 +87,28 @@ func TestFaultsAreSaid(t *testing.T) {
 	}
 	if err := (&Page{Kind: Gantt, Data: func() {}}).Write(io.Discard); err == nil {
 		t.Error("data that is no JSON was written")
+	}
+}
+
+// TestConsole checks that the console loads only what it has, by names that follow from the bytes.
+func TestConsole(t *testing.T) {
+	for path, asset := range Assets {
+		if sum := sha256.Sum256(asset.Body); !strings.Contains(path, "-"+hex.EncodeToString(sum[:8])+".") {
+			t.Errorf("%s is not named after its bytes", path)
+		}
+		if strings.Count(Console, `"`+path+`"`) != 1 {
+			t.Errorf("the console does not load %s once", path)
+		}
+	}
+	if n := strings.Count(Console, `"/assets/`); n != len(Assets) {
+		t.Errorf("the console loads %d files, not %d", n, len(Assets))
+	}
+	var size bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&size, gzip.BestCompression)
+	for _, asset := range Assets {
+		_, _ = z.Write(asset.Body)
+	}
+	if _ = z.Close(); size.Len() > 120_000 {
+		t.Errorf("the console is %d bytes when compressed", size.Len())
 	}
 }

@@ -177,8 +177,13 @@ export async function keepsTheRules(browser: Browser, address: string): Promise<
   }
 }
 
-// Server is `hare serve` on a free port.
-export async function serve(...args: string[]): Promise<{ url: string; stop: () => void }> {
+export interface Server {
+  url: string;
+  stop: () => Promise<void>; // returns when the server has ended
+}
+
+// serve runs `hare serve` on a free port.
+export async function serve(...args: string[]): Promise<Server> {
   const always = ["serve", "--listen", "127.0.0.1:0", "--max-time", "2s"];
   const child: ChildProcess = spawn(need("HARE"), [...always, ...args], {
     cwd: pages,
@@ -193,5 +198,10 @@ export async function serve(...args: string[]): Promise<{ url: string; stop: () 
     });
     child.on("exit", () => failed(new Error(`hare serve ended: ${text}`)));
   });
-  return { url, stop: () => child.kill() };
+  const ended = new Promise<void>(done => child.on("exit", () => done()));
+  const stop = () => {
+    child.kill();
+    return ended;
+  };
+  return { url, stop };
 }

@@ -45,7 +45,7 @@ before(async () => {
   session = ((await made.json()) as { id: string }).id;
 });
 after(async () => {
-  hare?.stop();
+  await hare?.stop();
   naive?.close();
   await browser?.close();
 });

@@ -4,10 +4,10 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser } from "playwright-core";
-import { desk, hare, keepsTheRules, launch, open, pages, phone, serve } from "./browser.js";
+import { desk, hare, keepsTheRules, launch, open, pages, phone, serve, type Server } from "./browser.js";
 
 let browser: Browser;
-let server: { url: string; stop: () => void };
+let server: Server;
 
 before(async () => {
   const t4 = { T4: { compute_s: 20, sync_s: 2 } };
@@ -57,7 +57,7 @@ before(async () => {
   server = await serve();
 });
 after(async () => {
-  server?.stop();
+  await server?.stop();
   await browser?.close();
 });
 
@@ -103,20 +103,6 @@ test("reports of simulations", async () => {
     }),
   );
   assert.notEqual(shades[0], shades[1]);
-});
-
-test("/ leads to what the server has", async () => {
-  await keepsTheRules(browser, `${server.url}/`);
-  const { page, faults } = await open(browser, `${server.url}/`, desk);
-  for (const path of await page
-    .locator("a")
-    .evaluateAll(all => all.map(a => (a as HTMLAnchorElement).href))) {
-    assert.equal((await page.request.get(path)).status(), 200, path);
-  }
-  await page.getByRole("link", { name: "page of the HTTP interface" }).click();
-  assert.equal(page.url(), `${server.url}/docs`);
-  assert.deepEqual(faults, []);
-  await page.context().close();
 });
 
 test("/docs shows every call, finds them, and tries them", async () => {

@@ -1,0 +1,343 @@
+// Tests the console in Chromium, on a server with a node and jobs.
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { hare, launch, need, pages, phone, serve, type Server } from "./browser.js";
+
+const axe = readFileSync(
+  createRequire(join(need("HARE_ROOT"), "plot/web/package.json")).resolve("axe-core"),
+  "utf8",
+);
+const wide: BrowserContextOptions = { viewport: { width: 1440, height: 900 } };
+const hostile = `<img src=x onerror="document.title='bad'"> ${"x".repeat(60)} \u05d0\u05d1 rtl`;
+
+let browser: Browser;
+let server: Server;
+let agent: ChildProcess;
+let port = 0;
+let data = "";
+
+function freePort(): Promise<number> {
+  return new Promise(found => {
+    const s = createServer();
+    s.listen(0, "127.0.0.1", () => {
+      const { port } = s.address() as { port: number };
+      s.close(() => found(port));
+    });
+  });
+}
+
+const start = () =>
+  serve("--listen", `127.0.0.1:${port}`, "--data-dir", data, "--agent-lease", "30s", "--grace", "0s");
+
+async function api<T>(path: string, body?: object): Promise<T> {
+  const init = body && {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  };
+  const r = await fetch(server.url + path, init);
+  assert.ok(r.ok, `${path}: ${r.status}`);
+  return (await r.json()) as T;
+}
+
+async function until(what: string, f: () => Promise<boolean>): Promise<void> {
+  for (let i = 0; i < 200; i++) {
+    if (await f()) return;
+    await new Promise(done => setTimeout(done, 50));
+  }
+  assert.fail(`never ${what}`);
+}
+
+interface Counts {
+  agents: number;
+  gpus: number;
+  jobs: Record<string, number>;
+}
+
+before(async () => {
+  port = await freePort();
+  data = mkdtempSync(join(pages, "console-"));
+  server = await start();
+  const devices = ["--devices", "V100=4,T4=4", "--name", "n1", "--directory", join(data, "n1")];
+  agent = spawn(need("HARE"), ["agent", "--server", server.url, "--cluster", "lab", ...devices], {
+    stdio: "ignore",
+  });
+  await until("a node", async () => (await fetch(`${server.url}/v1/clusters/lab`)).ok);
+  const submit = (more: object) =>
+    api("/v1/clusters/lab/jobs", { command: ["train"], on: { V100: 600, T4: 900 }, ...more });
+  await submit({ name: "loud", on: {}, command: ["sh", "-c", "echo first words; exit 3"], weight: 1e6 });
+  for (let i = 0; i < 12; i++)
+    await submit({
+      name: `night-${i}`,
+      gpus: 1 + (i % 3),
+      class: { user: i % 2 ? "ann" : "bob" },
+      weight: 1 + i,
+    });
+  await submit({ name: hostile, gpus: 4 });
+  await until(
+    "jobs that run",
+    async () => ((await api<Counts>("/v1/clusters/lab")).jobs["running"] ?? 0) > 2,
+  );
+  browser = await launch();
+});
+
+after(async () => {
+  agent?.kill();
+  await server?.stop();
+  await browser?.close();
+});
+
+interface Visit {
+  page: Page;
+  faults: string[];
+}
+
+async function visit(hash: string, options: BrowserContextOptions, url = server.url): Promise<Visit> {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const faults: string[] = [];
+  page.on("pageerror", e => faults.push(e.message));
+  page.on("console", m => {
+    // What a server need not have is asked for once.
+    if (/\/(changes|history|gantt)\b/.test(m.location().url)) return;
+    if (m.type() === "error" || m.type() === "warning") faults.push(m.text());
+  });
+  page.on("request", r => {
+    if (!r.url().startsWith(url)) faults.push(`request to ${r.url()}`);
+  });
+  await page.goto(url + "/" + hash);
+  await page.locator("h1").first().waitFor();
+  return { page, faults };
+}
+
+const VIEWS: [hash: string, seen: string][] = [
+  ["#/c/lab", "Is it well?"],
+  ["#/c/lab/queue", "night-3"],
+  ["#/c/lab/nodes", "n1"],
+  ["#/c/lab/gantt", "colour by"],
+  ["#/c/lab/jobs/j5", "How do you know?"],
+  ["#/solves", "No solve is kept"],
+  ["#/sessions", "rolling"],
+  ["#/start", "Submit a job"],
+];
+
+for (const [size, options] of [
+  ["wide", wide],
+  ["phone", phone],
+] as const) {
+  for (const colorScheme of ["light", "dark"] as const) {
+    test(`every view, ${size}, ${colorScheme}`, async () => {
+      const { page, faults } = await visit("", { ...options, colorScheme });
+      await page.evaluate(axe);
+      for (const [hash, seen] of VIEWS) {
+        const where = `${hash}, ${size}, ${colorScheme}`;
+        await page.evaluate(h => void (location.hash = h), hash);
+        await page.getByText(seen).first().waitFor();
+        await page.screenshot({
+          path: join(pages, `console${hash.replace(/\W+/g, "-")}-${size}-${colorScheme}.png`),
+        });
+        const found = await page.evaluate(async () => {
+          const run = (
+            globalThis as unknown as { axe: { run(): Promise<{ violations: Violation[] }> } }
+          ).axe.run();
+          type Violation = { id: string; nodes: { html: string; failureSummary: string }[] };
+          return (await run).violations.map(
+            v => `${v.id}: ${v.nodes[0]!.html} ${v.nodes[0]!.failureSummary}`,
+          );
+        });
+        assert.deepEqual(found, [], where);
+        assert.ok(
+          await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+          `${where}: sideways`,
+        );
+        assert.equal(await page.locator("h1").count(), 1, `${where}: one head`);
+      }
+      assert.deepEqual(faults, []);
+      assert.notEqual(await page.title(), "bad");
+      await page.context().close();
+    });
+  }
+}
+
+test("the first screen says what the server says", async () => {
+  const { page } = await visit("#/c/lab", wide);
+  const figure = (name: string) => page.locator(".figure", { hasText: name }).locator("dd").innerText();
+  await page.getByText("All is well").waitFor();
+  await until("equal figures", async () => {
+    const c = await api<Counts>("/v1/clusters/lab");
+    const said = await Promise.all(
+      ["nodes in service", "GPUs in service", "waiting", "running", "failed"].map(figure),
+    );
+    const states = ["waiting", "running", "failed"].map(s => c.jobs[s] ?? 0);
+    return said.join() === [c.agents, c.gpus, ...states].join();
+  });
+  await page.context().close();
+});
+
+test("one of several clusters is chosen, and an empty one teaches", async () => {
+  await api("/v1/clusters", { name: "second" });
+  const { page, faults } = await visit("#/c/lab", wide);
+  await page.getByLabel("Cluster").selectOption("second");
+  await page.getByText("Cluster second is empty").waitFor();
+  assert.match(page.url(), /#\/c\/second$/);
+  assert.match(await page.locator(".copy pre").first().innerText(), /--cluster second /);
+  assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
+test("the queue is filtered, ordered and grouped, and the address says how", async () => {
+  const { page, faults } = await visit("#/c/lab/queue", wide);
+  const ids = () => page.locator("tbody tr[data-id] td:first-child").allInnerTexts();
+  await page.getByText("14 jobs").waitFor();
+  await page.getByLabel(/^Filter User/).fill("ann");
+  await page.getByText("6 of 14 jobs").waitFor();
+  await page.getByRole("button", { name: "GPUs" }).click();
+  await page.getByRole("button", { name: "GPUs" }).click();
+  assert.equal(await page.locator("th[aria-sort=descending]").innerText(), "GPUs ↓");
+  assert.match(page.url(), /user=ann&sort=-gpus/);
+  const ordered = await ids();
+  const { page: again } = await visit(page.url().slice(server.url.length + 1), wide);
+  await again.getByText("6 of 14 jobs").waitFor();
+  assert.deepEqual(await again.locator("tbody tr[data-id] td:first-child").allInnerTexts(), ordered);
+  await again.context().close();
+  await page.getByRole("button", { name: "clear 1 filter" }).click();
+  await page.getByLabel("group").selectOption("user");
+  assert.match(await page.locator("tr.group").first().innerText(), /ann\s*6 jobs, \d+ GPUs/);
+  await page.locator("tr.group button").first().click();
+  assert.equal((await ids()).length, 6);
+  // The table says how long it is, and names of jobs are text.
+  assert.equal(await page.locator("table").getAttribute("aria-rowcount"), "10");
+  await page.getByLabel("group").selectOption("");
+  await page.getByLabel("Search jobs").fill("<img");
+  await page.getByText("1 of 14 jobs").waitFor();
+  assert.equal(await page.locator("td.name bdi").innerText(), hostile);
+  assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
+test("rows stay where they are under the pointer, and by keyboard", async () => {
+  const { page } = await visit("#/c/lab/queue?sort=-id", wide);
+  const first = () => page.locator("tbody tr[data-id]").first().getAttribute("data-id");
+  await page.getByText("14 jobs").waitFor();
+  const before = await first();
+  await page.locator("tbody tr[data-id]").nth(2).hover();
+  const { id } = await api<{ id: string }>("/v1/clusters/lab/jobs", {
+    command: ["late"],
+    on: { V100: 60 },
+    weight: 1e-3,
+  });
+  await page.getByRole("button", { name: /^\d+ changes?$/ }).waitFor();
+  assert.equal(await first(), before);
+  await page.getByLabel("Search jobs").hover();
+  await until("the new job", async () => (await first()) === id);
+  await page.locator("tbody a").first().focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.getByText("The same by command line").waitFor();
+  assert.match(page.url(), new RegExp(`/jobs/${before}$`));
+  await page.context().close();
+});
+
+test("a job says why and when, what it printed, and whom its end serves", async () => {
+  const { page, faults } = await visit("#/c/lab/queue?name=loud", wide);
+  await page.locator("tbody a").first().click();
+  await page.locator(".log", { hasText: "first words" }).waitFor();
+  await page.getByText("exit code 3").first().waitFor();
+  const list = await api<{ jobs: { id: string }[] }>("/v1/clusters/lab/jobs?state=running");
+  const id = list.jobs[0]!.id;
+  await page.evaluate(h => void (location.hash = h), `#/c/lab/jobs/${id}`);
+  await page.getByText("How do you know?").click();
+  await page.getByText(/^hare online plan --server/).waitFor();
+  await page.getByRole("button", { name: "cancel the job" }).click();
+  await page.getByText(/Those who may start sooner: .*night/).waitFor();
+  await page.getByRole("button", { name: `cancel ${id}` }).click();
+  await page.locator(".title .state.cancelled").waitFor();
+  assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
+test("a solve shows its proof and how to check it", async () => {
+  const instance = {
+    hare: "instance/v1",
+    cluster: { nodes: [{ name: "a", gpus: { V100: 2 } }] },
+    jobs: [{ id: "bert", rounds: 3, tasks: 2, sync: "gang", on: { V100: { compute_s: 2, sync_s: 1 } } }],
+  };
+  await api("/v1/solves", { instance, options: { work_limit: 50 } });
+  const { page, faults } = await visit("#/solves", wide);
+  await page.locator("tbody a").first().click();
+  await page.getByText(/^hare verify instance.json result.json/m).waitFor();
+  await page.getByText(/^Proved: /).waitFor();
+  await page.getByRole("link", { name: "the schedule as a chart" }).click();
+  await page.locator("canvas").waitFor();
+  assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
+test("a killed server: the page says since when it is stale, and recovers by itself", async () => {
+  const { page } = await visit("#/c/lab", wide);
+  await page.getByText("All is well").waitFor();
+  await server.stop();
+  await page.getByText(/No answer since \d\d:\d\d/).waitFor();
+  assert.ok(await page.getByText("nodes in service").isVisible());
+  server = await start();
+  await page.getByText(/No answer since/).waitFor({ state: "detached" });
+  await page.context().close();
+});
+
+test("keys: one is asked for, kept in memory alone, and what it may not do is not offered", async () => {
+  const at = mkdtempSync(join(pages, "keys-"));
+  const make = (role: string) =>
+    /hare_\S+/.exec(hare("key", "create", "--data-dir", at, "--tenant", "lab", "--role", role))![0];
+  const [read, solve] = [make("read"), make("solve")];
+  const locked = await serve("--data-dir", at, "--require-keys");
+  try {
+    const headers = { Authorization: `Bearer ${solve}`, "Content-Type": "application/json" };
+    const body = JSON.stringify({ command: ["train"] });
+    const r = await fetch(`${locked.url}/v1/clusters/lab/jobs`, { method: "POST", headers, body });
+    assert.equal(r.status, 201);
+    const { page } = await visit("#/c/lab/jobs/j1", wide, locked.url);
+    const enter = async (key: string) => {
+      await page.getByLabel("API key").fill(key);
+      await page.getByRole("button", { name: "open" }).click();
+    };
+    await enter("hare_nonsense");
+    await page.getByRole("alert").waitFor();
+    await enter(read);
+    await page.getByText("Why does it wait?").waitFor();
+    await page.getByText("submitted").waitFor();
+    assert.equal(await page.getByRole("button", { name: "cancel the job" }).count(), 0);
+    const stored = await page.evaluate(() =>
+      JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]),
+    );
+    assert.doesNotMatch(stored, /hare_/);
+    await page.getByRole("button", { name: "log out" }).click();
+    await enter(solve);
+    await page.getByRole("button", { name: "cancel the job" }).waitFor();
+    await page.reload();
+    await page.getByLabel("API key").waitFor();
+    await page.context().close();
+  } finally {
+    await locked.stop();
+  }
+});
+
+test("an empty server teaches, with its own address", async () => {
+  const empty = await serve();
+  try {
+    const { page, faults } = await visit("", wide, empty.url);
+    await page.getByText("This server is empty").waitFor();
+    const commands = await page.locator(".copy pre").allInnerTexts();
+    assert.equal(commands.length, 3);
+    for (const c of commands) assert.ok(c.includes(`--server ${empty.url}`), c);
+    assert.deepEqual(faults, []);
+    await page.context().close();
+  } finally {
+    await empty.stop();
+  }
+});
