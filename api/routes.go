@@ -122,7 +122,8 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Get("/v1/clusters/{cluster}", s.handle(s.getCluster))
 	r.Delete("/v1/clusters/{cluster}", s.handle(s.deleteCluster))
 	r.Post("/v1/clusters/{cluster}/jobs", s.handle(s.submitJob))
-	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state", "after", "limit"))
+	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state"+repeatable, "user", "name", "type",
+		"label"+repeatable, "q", "sort", "after", "limit"))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.getClusterJob))
 	r.Post("/v1/clusters/{cluster}/jobs/{job}/cancel", s.handle(s.cancelJob))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}/logs", uncompressed(s.handle(s.getJobLog, "task", "stream", "attempt",

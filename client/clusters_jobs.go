@@ -29,15 +29,11 @@ func (c *Client) SubmitJob(ctx context.Context, cluster string, job *clusterdoc.
 		header: http.Header{"Idempotency-Key": {key}}}, job)
 }
 
-// ClusterJobs yields the jobs of a cluster that are in a state, "" meaning all, the oldest first and each with its
-// last attempt. ClusterJobs fetches them page by page.
-func (c *Client) ClusterJobs(ctx context.Context, cluster string, state clusterdoc.JobState) iter.Seq2[
-	*clusterdoc.Job, error] {
-	query := url.Values{}
-	if state != "" {
-		query.Set("state", string(state))
-	}
-	return pages(ctx, c, clusterPath(cluster, "/jobs"), "after", query,
+// ClusterJobs yields the jobs of a cluster that a query matches, in its order and each with its last attempt.
+// ClusterJobs fetches them page by page.
+func (c *Client) ClusterJobs(ctx context.Context, cluster string, q clusterdoc.JobQuery) iter.Seq2[*clusterdoc.Job,
+	error] {
+	return pages(ctx, c, clusterPath(cluster, "/jobs"), "after", q.Values(),
 		func(page json.RawMessage) ([]*clusterdoc.Job, string, error) {
 			var p clusterdoc.JobList
 			err := json.Unmarshal(page, &p)

@@ -61,6 +61,6 @@ type PlannedJob struct {
 	// EarliestEndUs is a time before which the job cannot end, if it has that many
 	// rounds.
 	EarliestEndUs int64
-	// WaitsFor says what a waiting job waits for; "" for one that runs.
-	WaitsFor string
+	// Reason says what a waiting job waits for; it is empty for one that runs.
+	Reason Reason
 }

@@ -30,6 +30,7 @@ type submitFlags struct {
 	env          []string
 	secretEnv    []string
 	class        []string
+	labels       []string
 	weight       float64
 	grace        time.Duration
 	estimate     time.Duration
@@ -97,6 +98,8 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 	f := c.Flags()
 	f.SetInterspersed(false) // flags after the command are the command's
 	f.StringVar(&sf.job.Name, "name", "", "what to call the job (default: its command)")
+	f.StringVar(&sf.job.User, "user", "", "whose job it is, for hare jobs --user")
+	f.StringArrayVar(&sf.labels, "label", nil, "a label for hare jobs --label, as in team=vision; may be repeated")
 	f.StringVar(&sf.job.Module, "module", "", "Python module of a round job, without .py")
 	f.StringVar(&sf.directory, "directory", "",
 		"directory on the nodes that has the module; a relative path is taken from here")
@@ -254,6 +257,9 @@ func (sf *submitFlags) fill(c *cobra.Command) (err error) {
 		return err
 	}
 	if j.Class, err = pairs("--class", sf.class, nil); err != nil {
+		return err
+	}
+	if j.Labels, err = pairs("--label", sf.labels, nil); err != nil {
 		return err
 	}
 	if given("weight") {

@@ -373,7 +373,7 @@ func TestNewcomers(t *testing.T) {
 		s.take(s.answer())
 		s.arrive(1, "new", weight, 2, onV)
 		for _, j := range s.Plan().Jobs {
-			if j.Job == "new" && (strings.Contains(j.WaitsFor, `"waits"`) != (weight == 1) || j.EndUs != -1) {
+			if j.Job == "new" && (strings.Contains(j.Reason.Text, `"waits"`) != (weight == 1) || j.EndUs != -1) {
 				t.Errorf("weight %d: %+v", weight, j)
 			}
 		}
@@ -405,11 +405,14 @@ func TestPlanStatus(t *testing.T) {
 	want := []online.PlannedJob{
 		{Job: "a", Running: true, Rounds: 8, Types: []string{"V100"}, StartUs: 0, EndUs: 80e6, EarliestEndUs: 80e6},
 		{Job: "b", Rounds: 8, Types: []string{"V100"}, StartUs: 80e6, EndUs: 160e6, EarliestEndUs: 80e6,
-			WaitsFor: `It waits for 1 GPU of type V100, of which 0 are free. Before it stands "a".`},
+			Reason: online.Reason{Code: online.Busy, Short: "1 V100 busy",
+				Text: `It waits for 1 GPU of type V100, of which 0 are free. Before it stands "a".`}},
 		{Job: "wide", Rounds: 8, StartUs: -1, EndUs: -1, EarliestEndUs: 80e6,
-			WaitsFor: "It waits for GPUs that join: it needs 3 at once, and no type that it may use has that many in service."},
+			Reason: online.Reason{Code: online.NoService, Short: "needs 3 GPUs, 2 in service",
+				Text: "It waits for GPUs that join: it needs 3 at once, and no type that it may use has that many in service."}},
 		{Job: "other", Rounds: 8, StartUs: -1, EndUs: -1, EarliestEndUs: 160e6,
-			WaitsFor: "It waits for a GPU of a type that it has a profile for: none is in service."},
+			Reason: online.Reason{Code: online.NoService, Short: "no T4 in service",
+				Text: "It waits for a GPU of a type that it has a profile for: none is in service."}},
 	}
 	for i := range want {
 		if i >= len(got.Jobs) || fmt.Sprintf("%+v", got.Jobs[i]) != fmt.Sprintf("%+v", want[i]) {

@@ -1,0 +1,144 @@
+package clusters
+
+import (
+	"cmp"
+	"context"
+	"math"
+
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/serve/clusters/ledger"
+	"github.com/hare-sched/hare/serve/sessions"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
+)
+
+// outlook is what is expected of the jobs of a cluster that have not ended.
+type outlook struct {
+	session *sessions.Outlook // nil where nothing is known
+	places  map[string]int    // of waiting jobs
+	reasons map[string]online.Reason
+	asks    map[string]bool // the jobs of which the session knows why they wait
+}
+
+// outlook looks at the session once for a list of jobs, if jobs of the states that are wanted may be expected to do
+// something.
+func (c *Cluster) outlook(ctx context.Context, wants func(clusterdoc.JobState) bool) (*outlook, error) {
+	v := &outlook{asks: map[string]bool{}}
+	if !wants(clusterdoc.JobWaiting) && !wants(clusterdoc.JobStarting) && !wants(clusterdoc.JobRunning) &&
+		!wants(clusterdoc.JobStopping) {
+		return v, nil
+	}
+	var rows []ledger.Row
+	waits := func(s clusterdoc.JobState) bool { return s == clusterdoc.JobWaiting }
+	if err := c.read(ctx, func(l *ledger.Ledger) { rows, _ = l.Rows(waits, false) }); err != nil {
+		return nil, err
+	}
+	var err error
+	if v.session, err = c.session.Outlook(ctx); err != nil {
+		v.session = nil // jobs are listed all the same
+	}
+	if wants(clusterdoc.JobWaiting) {
+		v.place(rows)
+	}
+	return v, nil
+}
+
+// place gives waiting jobs their places: those of which the session knows something in its order, the others behind.
+func (v *outlook) place(waiting []ledger.Row) {
+	v.places = make(map[string]int, len(waiting))
+	for i := range waiting {
+		v.places[waiting[i].ID()] = 0
+	}
+	last := 0
+	if v.session != nil {
+		for i := range v.session.Rows {
+			id := v.session.Rows[i].Job
+			if at, waits := v.places[id]; waits && at == 0 {
+				last++
+				v.places[id] = last
+			}
+		}
+	}
+	for i := range waiting {
+		if id := waiting[i].ID(); v.places[id] == 0 {
+			last++
+			v.places[id] = last
+		}
+	}
+}
+
+// expected are the times of a job in the session's time; −1 where nothing is known.
+type expected struct{ StartUs, EndUs, EarliestEndUs int64 }
+
+func (v *outlook) of(id string) expected {
+	if v.session != nil {
+		if r := v.session.Row(id); r != nil {
+			return expected{r.StartUs, r.EndUs, r.EarliestEndUs}
+		}
+	}
+	return expected{-1, -1, -1}
+}
+
+// ask asks the session why jobs wait.
+func (v *outlook) ask(jobs ...string) {
+	v.reasons = make(map[string]online.Reason, len(jobs))
+	for _, id := range jobs {
+		if v.session == nil {
+			return
+		}
+		if r := v.session.Row(id); r != nil {
+			v.reasons[id] = v.session.Reason(r)
+		}
+	}
+}
+
+// look adds to a job what the cluster knows of why it waits.
+func (v *outlook) look(l *ledger.Ledger, job *clusterdoc.Job) {
+	if job.State.Final() {
+		return
+	}
+	why, known := v.reasons[job.ID]
+	v.asks[job.ID] = l.Explain(job, !known || why.Code == online.NoService || why.Code == online.Fragmented)
+}
+
+// complete adds to a job what is expected of it, and what it waits for.
+func (v *outlook) complete(job *clusterdoc.Job) {
+	if job.State.Final() {
+		return
+	}
+	if job.State == clusterdoc.JobWaiting {
+		job.Place = v.places[job.ID]
+	}
+	if v.session == nil {
+		return
+	}
+	if why, known := v.reasons[job.ID]; known && v.asks[job.ID] {
+		job.ReasonCode, job.ReasonShort = why.Code, why.Short
+		if job.Reason != "" && why.Text != "" {
+			why.Text = job.Reason + ". " + why.Text
+		}
+		job.Reason = cmp.Or(why.Text, job.Reason)
+	}
+	now := v.session.NowUs
+	from := func(us int64) *float64 {
+		if us < 0 {
+			return nil
+		}
+		s := math.Round(float64(max(0, us-now))/1e3) / 1e3
+		return &s
+	}
+	e := v.of(job.ID)
+	if job.State == clusterdoc.JobWaiting {
+		job.ExpectedInS = from(e.StartUs)
+		if passed := now - v.session.AtUs; e.EarliestEndUs >= 0 {
+			e.EarliestEndUs += passed // nothing has started since
+		}
+		if e.StartUs >= 0 && e.StartUs < now && e.EndUs >= 0 {
+			e.EndUs += now - e.StartUs
+		}
+	}
+	if e.EndUs >= 0 {
+		e.EndUs = max(e.EndUs, e.EarliestEndUs)
+	}
+	job.ExpectedEndInS = from(e.EndUs)
+	job.EarliestEndInS = from(e.EarliestEndUs)
+}
