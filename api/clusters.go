@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/pages"
 	"github.com/hare-sched/hare/serve/access"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/clusters"
@@ -277,7 +278,7 @@ func (s *server) listJobs(w http.ResponseWriter, r *http.Request) error {
 		values.Get("after")
 	q.Labels = values["label"]
 	list, err := c.Jobs(r.Context(), &q)
-	if errors.Is(err, clusters.ErrCursor) {
+	if errors.Is(err, pages.ErrCursor) {
 		return badQuery("?after= must be next of the page before, with the same sort; by submission also the id of a job, " +
 			"such as j17")
 	}
@@ -285,28 +286,6 @@ func (s *server) listJobs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return answerJSON(w, http.StatusOK, list)
-}
-
-// pageLimit reads the query parameter limit: the most entries of a page.
-func pageLimit(r *http.Request) (int, error) {
-	limit, err := number(r, "limit")
-	if err != nil || limit > maxListed || limit < 1 && r.URL.Query().Has("limit") {
-		return 0, badQuery("?limit= must be a whole number from 1 to %d", maxListed)
-	}
-	if limit == 0 {
-		limit = maxListed
-	}
-	return int(limit), nil
-}
-
-// sortOf reads the query parameter sort.
-func sortOf(r *http.Request, names []string) (string, error) {
-	text := r.URL.Query().Get("sort")
-	if name := strings.TrimPrefix(text, "-"); text != "" && !slices.Contains(names, name) {
-		return "", badQuery("?sort=%s must be one of %s, with - in front for the other direction", hare.Clip(text),
-			strings.Join(names, ", "))
-	}
-	return text, nil
 }
 
 // getClusterJob describes a job.

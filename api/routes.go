@@ -162,6 +162,8 @@ func (s *server) sessionRoutes(r chi.Router) {
 	r.Get("/v1/sessions", s.handle(s.listSessions, "limit", "after"))
 	r.Get("/v1/sessions/{id}", s.handle(s.getSession))
 	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
+	r.Get("/v1/sessions/{id}/jobs", s.handle(s.listSessionJobs, "state"+repeatable, "type", "q", "sort", "after",
+		"limit"))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
 	r.Get("/v1/sessions/{id}/plan", s.handle(s.getPlan))
 	r.Post("/v1/sessions/{id}/events",

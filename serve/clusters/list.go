@@ -2,13 +2,12 @@ package clusters
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/hare-sched/hare/internal/pages"
+	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
@@ -16,27 +15,18 @@ import (
 // Query says which jobs a list has.
 type Query struct {
 	clusterdoc.JobQuery
-	After string // JobList.Next of the page before; "" begins
+	After string // JobList.Next of the page before; "" means the first page
 	Limit int    // at least 1
 }
 
-// ErrCursor says that Query.After is not of a list that is sorted as the query says.
-var ErrCursor = errors.New("clusters: not the next of a list that is sorted so")
-
-// Jobs lists jobs.
+// Jobs lists jobs. The error is pages.ErrCursor where Query.After is not of a list that is sorted as the query says.
 func (c *Cluster) Jobs(ctx context.Context, q *Query) (*clusterdoc.JobList, error) {
 	l := lister{q: q, list: &clusterdoc.JobList{Jobs: []*clusterdoc.Job{}}}
-	l.by, l.down = strings.CutPrefix(q.Sort, "-")
-	if l.by == "" {
-		l.by = "submitted"
+	err := l.begin()
+	if err == nil {
+		l.view, err = c.outlook(ctx, l.wants)
 	}
-	if q.After != "" {
-		if err := l.cursor(); err != nil {
-			return nil, err
-		}
-	}
-	var err error
-	if l.view, err = c.outlook(ctx, l.wants); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	var ids []string
@@ -76,12 +66,27 @@ func (c *Cluster) read(ctx context.Context, look func(l *ledger.Ledger)) error {
 
 // lister makes one page of a list.
 type lister struct {
-	q    *Query
-	by   string
-	down bool
-	from *sortKey // the page begins behind it; nil: at the beginning
-	view *outlook
-	list *clusterdoc.JobList
+	q     *Query
+	page  *pages.Page[*ledger.Row]
+	after int // where plain: the number of the job behind which the page begins
+	view  *outlook
+	list  *clusterdoc.JobList
+}
+
+// begin reads where the page begins: behind the ID of a job in lists by submission, and behind a cursor in others.
+func (l *lister) begin() (err error) {
+	sort, after := l.q.Sort, l.q.After
+	if sort == "" {
+		sort = "submitted"
+	}
+	if strings.TrimPrefix(sort, "-") == "submitted" && after != "" {
+		if l.after = ledger.Number(after); l.after == 0 {
+			return pages.ErrCursor
+		}
+		after = ""
+	}
+	l.page, err = pages.New[*ledger.Row](sort, after, l.q.Limit)
+	return err
 }
 
 func (l *lister) wants(s clusterdoc.JobState) bool {
@@ -96,16 +101,12 @@ func (l *lister) wantsEnded() bool {
 // plain reports whether states alone choose the jobs, and they are sorted by submission, so that no row is looked at.
 func (l *lister) plain() bool {
 	q := l.q
-	return l.by == "submitted" && q.User == "" && q.Name == "" && q.Type == "" && len(q.Labels) == 0 && q.Text == ""
+	return l.page.By == "submitted" && q.User == "" && q.Name == "" && q.Type == "" && len(q.Labels) == 0 && q.Text == ""
 }
 
 // chooseStates chooses the jobs of the page where plain.
 func (l *lister) chooseStates(x *ledger.Ledger) (ids []string) {
-	after := 0
-	if l.from != nil {
-		after = l.from.Job
-	}
-	ids, total, more := x.States(l.wants, after, l.q.Limit, l.down)
+	ids, total, more := x.States(l.wants, l.after, l.q.Limit, l.page.Down)
 	if l.list.Total = total; more {
 		l.list.Next = ids[len(ids)-1]
 	}
@@ -115,185 +116,91 @@ func (l *lister) chooseStates(x *ledger.Ledger) (ids []string) {
 // choose chooses the jobs of the page from all rows, and describes those of the archive. Only the rows of the other
 // jobs are copied while the cluster waits.
 func (l *lister) choose(ctx context.Context, c *Cluster) (ids []string, jobs map[string]*clusterdoc.Job, err error) {
-	var rows []ledger.Row
+	var rows, ended []ledger.Row
 	var past ledger.Past
 	err = c.read(ctx, func(x *ledger.Ledger) { rows, past = x.Rows(l.wants, l.q.Type != "") })
+	if err == nil && l.wantsEnded() {
+		ended, err = past.Rows()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	p := page{lister: l, most: l.q.Limit + 1}
-	p.add(rows)
-	if l.wantsEnded() {
-		ended, err := past.Rows()
-		if err != nil {
-			return nil, nil, err
+	match := newMatch(l.q)
+	for _, all := range [][]ledger.Row{rows, ended} {
+		for i := range all {
+			if r := &all[i]; l.wants(r.State) && match.row(r) {
+				l.add(r)
+			}
 		}
-		p.add(ended)
 	}
-	p.cut()
-	l.list.Total = p.total
-	if len(p.chosen) > l.q.Limit {
-		p.chosen = p.chosen[:l.q.Limit]
-		if l.list.Next, err = l.next(&p.chosen[l.q.Limit-1].key); err != nil {
-			return nil, nil, err
-		}
+	l.list.Total = l.page.Total
+	chosen, next, err := l.page.Entries()
+	if err != nil {
+		return nil, nil, err
 	}
 	var archived []*ledger.Row
-	for i := range p.chosen {
-		r := p.chosen[i].row
+	for _, r := range chosen {
 		if ids = append(ids, r.ID()); r.Archived() {
 			archived = append(archived, r)
 		}
+	}
+	if l.list.Next = next; next != "" && l.page.By == "submitted" {
+		l.list.Next = ids[len(ids)-1]
 	}
 	jobs, err = past.Jobs(archived)
 	return ids, jobs, err
 }
 
-// page collects the first rows behind a place.
-type page struct {
-	*lister
-	most   int // rows that are kept
-	total  int
-	chosen []chosenRow
-}
-
-type chosenRow struct {
-	key sortKey
-	row *ledger.Row
-}
-
-func (p *page) add(rows []ledger.Row) {
-	match := newMatch(p.q)
-	for i := range rows {
-		r := &rows[i]
-		if !p.wants(r.State) || !match.row(r) {
-			continue
-		}
-		p.total++
-		key := p.keyOf(r)
-		if p.from != nil && !p.from.before(&key, p.down) {
-			continue
-		}
-		if p.chosen = append(p.chosen, chosenRow{key, r}); len(p.chosen) >= 4*p.most+1024 {
-			p.cut()
-		}
+// add adds a row to the page, unless the page begins behind it.
+func (l *lister) add(r *ledger.Row) {
+	if l.after > 0 && (r.Number <= l.after) != l.page.Down || l.after > 0 && r.Number == l.after {
+		l.page.Total++
+		return
 	}
-}
-
-// cut sorts the rows and keeps the first ones.
-func (p *page) cut() {
-	slices.SortFunc(p.chosen, func(a, b chosenRow) int {
-		if a.key.before(&b.key, p.down) {
-			return -1
-		}
-		return 1
-	})
-	p.chosen = p.chosen[:min(len(p.chosen), p.most)]
-}
-
-// sortKey is the place of a job in a list: what it is sorted by, and its number.
-type sortKey struct {
-	Class  int    `json:"c,omitempty"` // before all others: 0 what is known, 1 what is expected, 2 what is not known
-	Number int64  `json:"n,omitempty"`
-	Text   string `json:"t,omitempty"`
-	Job    int    `json:"j"`
-}
-
-// unknown is the class of the jobs that come last in either direction.
-const unknown = 2
-
-// before reports whether a stands before b.
-func (a *sortKey) before(b *sortKey, down bool) bool {
-	x, y := a, b
-	if down {
-		x, y = b, a
-	}
-	switch {
-	case (a.Class == unknown) != (b.Class == unknown):
-		return b.Class == unknown
-	case a.Class != b.Class:
-		return x.Class < y.Class
-	case a.Number != b.Number:
-		return x.Number < y.Number
-	case a.Text != b.Text:
-		return x.Text < y.Text
-	}
-	return a.Job < b.Job
+	l.page.Add(l.keyOf(r), r)
 }
 
 // keyOf is the place of the job of a row.
-func (l *lister) keyOf(r *ledger.Row) sortKey {
-	k := sortKey{Job: r.Number}
-	expected := func(known, us int64) {
+func (l *lister) keyOf(r *ledger.Row) pages.Key {
+	k := pages.Key{Number: r.Number}
+	expected := func(known int64, us func(*online.JobRow) int64) {
+		x := l.view.row(r.ID())
 		switch {
 		case known > 0:
-			k.Number = known
-		case us >= 0:
-			k.Class, k.Number = 1, us
+			k.Value = known
+		case x != nil && us(x) >= 0 && !r.State.Final():
+			k.Class, k.Value = 1, us(x)
 		default:
-			k.Class = unknown
+			k.Class = pages.Unknown
 		}
 	}
-	switch l.by {
+	switch l.page.By {
 	case "submitted":
-		k.Number = int64(r.Number)
+		k.Value = int64(r.Number)
 	case "place":
-		if k.Number = int64(l.view.places[r.ID()]); k.Number == 0 || r.State != clusterdoc.JobWaiting {
-			k.Class, k.Number = unknown, 0
+		if k.Value = int64(l.view.places[r.ID()]); k.Value == 0 || r.State != clusterdoc.JobWaiting {
+			k.Class, k.Value = pages.Unknown, 0
 		}
 	case "start":
 		started := r.StartedUs
 		if r.State == clusterdoc.JobWaiting {
 			started = 0 // of an attempt that is over
 		}
-		expected(started, l.view.of(r.ID()).StartUs)
+		expected(started, func(x *online.JobRow) int64 { return x.StartUs })
 	case "end":
-		expected(r.EndedUs, l.view.of(r.ID()).EndUs)
+		expected(r.EndedUs, func(x *online.JobRow) int64 { return x.EndUs })
 	case "weight":
-		k.Number = int64(math.Float64bits(r.Weight)) // in the order of the weights, because they are not negative
+		k.Value = int64(math.Float64bits(r.Weight)) // in the order of the weights, because they are not negative
 	case "gpus":
-		k.Number = int64(r.GPUs)
+		k.Value = int64(r.GPUs)
 	case "user":
 		k.Text = r.User
 	case "name":
 		k.Text = r.Name
 	case "state":
-		k.Number = int64(slices.Index(clusterdoc.JobStates(), r.State))
+		k.Value = int64(slices.Index(clusterdoc.JobStates(), r.State))
 	}
 	return k
-}
-
-// next is the cursor of the page behind a job: its ID in lists by submission, and opaque in others.
-func (l *lister) next(k *sortKey) (string, error) {
-	if l.by == "submitted" {
-		return ledger.ID(k.Job), nil
-	}
-	text, err := json.Marshal(cursor{l.q.Sort, *k})
-	return base64.RawURLEncoding.EncodeToString(text), err
-}
-
-type cursor struct {
-	Sort string  `json:"s"`
-	Key  sortKey `json:"k"`
-}
-
-// cursor reads where the page begins.
-func (l *lister) cursor() error {
-	if l.by == "submitted" {
-		n := ledger.Number(l.q.After)
-		if n == 0 {
-			return ErrCursor
-		}
-		l.from = &sortKey{Number: int64(n), Job: n}
-		return nil
-	}
-	var x cursor
-	text, err := base64.RawURLEncoding.DecodeString(l.q.After)
-	if err != nil || json.Unmarshal(text, &x) != nil || x.Sort != l.q.Sort {
-		return ErrCursor
-	}
-	l.from = &x.Key
-	return nil
 }
 
 // match chooses rows by all of a query but the states.

@@ -15,6 +15,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/hare-sched/hare/internal/pages"
 	"github.com/hare-sched/hare/serve/clusters"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
@@ -93,8 +94,8 @@ func listedCluster(t *testing.T, rng *rand.Rand, policy string) *clusters.Cluste
 	return nil
 }
 
-// pages lists jobs page by page.
-func pages(t *testing.T, c *clusters.Cluster, q clusterdoc.JobQuery, limit int) (all []*clusterdoc.Job, total int) {
+// allPages lists jobs page by page.
+func allPages(t *testing.T, c *clusters.Cluster, q clusterdoc.JobQuery, limit int) (all []*clusterdoc.Job, total int) {
 	t.Helper()
 	for after := ""; ; {
 		list, err := c.Jobs(t.Context(), &clusters.Query{JobQuery: q, After: after, Limit: limit})
@@ -179,7 +180,7 @@ func TestLists(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 17))
 	for _, policy := range []string{"rolling", "fifo", "srtf"} {
 		c := listedCluster(t, rng, policy)
-		all, total := pages(t, c, clusterdoc.JobQuery{}, 1000)
+		all, total := allPages(t, c, clusterdoc.JobQuery{}, 1000)
 		if total != len(all) || total < 120 {
 			t.Fatalf("%d jobs of %d", len(all), total)
 		}
@@ -201,7 +202,7 @@ func TestLists(t *testing.T) {
 			for rng.IntN(4) == 0 {
 				q.Labels = append(q.Labels, one("team", "team=vision", "night", "night=", "tea"))
 			}
-			got, total := pages(t, c, q, 1+rng.IntN(200))
+			got, total := allPages(t, c, q, 1+rng.IntN(200))
 			by, down := strings.CutPrefix(q.Sort, "-")
 			want := slices.DeleteFunc(slices.Clone(all), func(j *clusterdoc.Job) bool { return !matches(&q, j) })
 			slices.SortStableFunc(want, func(a, b *clusterdoc.Job) int {
@@ -237,7 +238,7 @@ func TestLists(t *testing.T) {
 		}
 		for _, after := range []string{"x", "j0", "j1x", "-1", "e30"} {
 			_, err := c.Jobs(t.Context(), &clusters.Query{JobQuery: clusterdoc.JobQuery{Sort: "name"}, After: after, Limit: 1})
-			if !errors.Is(err, clusters.ErrCursor) {
+			if !errors.Is(err, pages.ErrCursor) {
 				t.Errorf("after %q: %v", after, err)
 			}
 		}

@@ -66,26 +66,19 @@ func (v *outlook) place(waiting []ledger.Row) {
 	}
 }
 
-// expected are the times of a job in the session's time; −1 where nothing is known.
-type expected struct{ StartUs, EndUs, EarliestEndUs int64 }
-
-func (v *outlook) of(id string) expected {
-	if v.session != nil {
-		if r := v.session.Row(id); r != nil {
-			return expected{r.StartUs, r.EndUs, r.EarliestEndUs}
-		}
+// row is what the session knows of a job; nil where it knows nothing.
+func (v *outlook) row(id string) *online.JobRow {
+	if v.session == nil {
+		return nil
 	}
-	return expected{-1, -1, -1}
+	return v.session.Row(id)
 }
 
 // ask asks the session why jobs wait.
 func (v *outlook) ask(jobs ...string) {
 	v.reasons = make(map[string]online.Reason, len(jobs))
 	for _, id := range jobs {
-		if v.session == nil {
-			return
-		}
-		if r := v.session.Row(id); r != nil {
+		if r := v.row(id); r != nil {
 			v.reasons[id] = v.session.Reason(r)
 		}
 	}
@@ -108,37 +101,27 @@ func (v *outlook) complete(job *clusterdoc.Job) {
 	if job.State == clusterdoc.JobWaiting {
 		job.Place = v.places[job.ID]
 	}
-	if v.session == nil {
+	r := v.row(job.ID)
+	if r == nil {
 		return
 	}
-	if why, known := v.reasons[job.ID]; known && v.asks[job.ID] {
+	if why := v.reasons[job.ID]; v.asks[job.ID] {
 		job.ReasonCode, job.ReasonShort = why.Code, why.Short
 		if job.Reason != "" && why.Text != "" {
 			why.Text = job.Reason + ". " + why.Text
 		}
 		job.Reason = cmp.Or(why.Text, job.Reason)
 	}
-	now := v.session.NowUs
 	from := func(us int64) *float64 {
 		if us < 0 {
 			return nil
 		}
-		s := math.Round(float64(max(0, us-now))/1e3) / 1e3
+		s := math.Round(float64(max(0, us-v.session.NowUs))/1e3) / 1e3
 		return &s
 	}
-	e := v.of(job.ID)
+	startUs, endUs, earliestEndUs := v.session.Expected(r)
 	if job.State == clusterdoc.JobWaiting {
-		job.ExpectedInS = from(e.StartUs)
-		if passed := now - v.session.AtUs; e.EarliestEndUs >= 0 {
-			e.EarliestEndUs += passed // nothing has started since
-		}
-		if e.StartUs >= 0 && e.StartUs < now && e.EndUs >= 0 {
-			e.EndUs += now - e.StartUs
-		}
+		job.ExpectedInS = from(startUs)
 	}
-	if e.EndUs >= 0 {
-		e.EndUs = max(e.EndUs, e.EarliestEndUs)
-	}
-	job.ExpectedEndInS = from(e.EndUs)
-	job.EarliestEndInS = from(e.EarliestEndUs)
+	job.ExpectedEndInS, job.EarliestEndInS = from(endUs), from(earliestEndUs)
 }

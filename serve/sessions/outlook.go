@@ -23,6 +23,28 @@ func (k *kept) Row(job string) *online.JobRow {
 	return nil
 }
 
+// Expected are the start, the end and the earliest end of the job of a row, as the policy would give them now; −1
+// where it knows nothing. A job that waits has not started since the last event.
+func (o *Outlook) Expected(r *online.JobRow) (startUs, endUs, earliestEndUs int64) {
+	startUs, endUs, earliestEndUs = r.StartUs, r.EndUs, r.EarliestEndUs
+	if r.State == "running" {
+		return startUs, endUs, earliestEndUs
+	}
+	if earliestEndUs >= 0 {
+		earliestEndUs += o.NowUs - o.AtUs
+	}
+	if late := o.NowUs - startUs; startUs >= 0 && late > 0 {
+		startUs += late
+		if endUs >= 0 {
+			endUs += late
+		}
+	}
+	if endUs >= 0 {
+		endUs = max(endUs, earliestEndUs)
+	}
+	return startUs, endUs, earliestEndUs
+}
+
 // Reason says why the job of a row waits.
 func (k *kept) Reason(r *online.JobRow) online.Reason {
 	if r.Reason != (online.Reason{}) {
