@@ -164,14 +164,14 @@ func (l *lister) add(r *ledger.Row) {
 func (l *lister) keyOf(r *ledger.Row) pages.Key {
 	k := pages.Key{Number: r.Number}
 	expected := func(known int64, us func(*online.JobRow) int64) {
-		x := l.view.row(r.ID())
-		switch {
-		case known > 0:
-			k.Value = known
-		case x != nil && us(x) >= 0 && !r.State.Final():
+		if k.Value = known; known > 0 {
+			return
+		}
+		if k.Class = pages.Unknown; r.State.Final() {
+			return
+		}
+		if x := l.view.row(r.ID()); x != nil && us(x) >= 0 {
 			k.Class, k.Value = 1, us(x)
-		default:
-			k.Class = pages.Unknown
 		}
 	}
 	switch l.page.By {

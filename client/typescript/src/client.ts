@@ -21,6 +21,7 @@ import type {
   Report,
   Result,
   Session,
+  SessionJobRow,
   SessionPlan,
   SessionRequest,
   Simulation,
@@ -130,6 +131,9 @@ export interface LogPosition {
 export const jobEnded = (job: Pick<ManagedJob, "state">): boolean =>
   job.state === "succeeded" || job.state === "failed" || job.state === "cancelled";
 
+/** Query parameters; one with several values is repeated. */
+export type Query = Record<string, string | number | readonly string[]>;
+
 const longPoll = 25; // seconds that one request waits for the end of a solve
 const maxBackoff = 10;
 const maxLine = 64 << 20;
@@ -139,7 +143,7 @@ interface Call {
   body?: unknown;
   text?: string; // is sent in place of body
   headers?: Record<string, string>;
-  query?: Record<string, string | number>;
+  query?: Query;
   repeatable?: boolean;
   signal?: AbortSignal | undefined;
   onStart?: (response: Response) => void; // of a stream
@@ -392,6 +396,11 @@ export class Hare {
     return this.json(path("sessions", id, "plan"));
   }
 
+  /** Yields the jobs of a session that have not ended; the query may have state, type, q and sort. */
+  sessionJobs(id: string, query: Query = {}): AsyncGenerator<SessionJobRow> {
+    return this.pages(path("sessions", id, "jobs"), "jobs", query);
+  }
+
   /** Yields all sessions, the oldest first. */
   sessions(): AsyncGenerator<Session> {
     return this.pages(path("sessions"), "sessions", {});
@@ -476,9 +485,12 @@ export class Hare {
     return this.json(path("clusters", cluster, "jobs"), { method: "POST", body: job, headers });
   }
 
-  /** Yields the jobs of a managed cluster, the oldest first and each with its last attempt. */
-  clusterJobs(cluster: string, state?: ManagedJob["state"]): AsyncGenerator<ManagedJob> {
-    return this.pages(path("clusters", cluster, "jobs"), "jobs", state === undefined ? {} : { state });
+  /**
+   * Yields the jobs of a managed cluster, the oldest first and each with its last attempt. The query chooses and orders
+   * them: state, user, name, type, label, q, sort.
+   */
+  clusterJobs(cluster: string, query: ManagedJob["state"] | Query = {}): AsyncGenerator<ManagedJob> {
+    return this.pages(path("clusters", cluster, "jobs"), "jobs", typeof query === "string" ? { state: query } : query);
   }
 
   /** Resolves to a job of a managed cluster: what it waits for, where it runs, how its attempts ended. */
@@ -592,7 +604,7 @@ export class Hare {
       init.body = call.text ?? JSON.stringify(call.body);
     }
     if (call.signal) init.signal = call.signal;
-    const query = new URLSearchParams(Object.entries(call.query ?? {}).map(([k, v]) => [k, String(v)]));
+    const query = new URLSearchParams(Object.entries(call.query ?? {}).flatMap(([k, v]) => [v].flat().map((x) => [k, String(x)])));
     const target = this.url + at + (query.size > 0 ? `?${query}` : "");
     const response = await this.cfg
       .fetch(target, init)
@@ -671,7 +683,7 @@ export class Hare {
     }
   }
 
-  private async *pages<T>(at: string, name: string, query: Record<string, string>): AsyncGenerator<T> {
+  private async *pages<T>(at: string, name: string, query: Query): AsyncGenerator<T> {
     const asked = { ...query };
     for (;;) {
       const page = await this.json<Record<string, unknown>>(at, { query: asked });

@@ -20,6 +20,12 @@ func explain(job *clusterdoc.Job) {
 	default:
 		return
 	}
+	if n := len(job.Attempts); job.State == clusterdoc.JobStopping && job.Reason == "" {
+		job.Reason = "its processes have been asked to end"
+		if n > 0 && job.Attempts[n-1].Error != "" {
+			job.Reason += ": " + job.Attempts[n-1].Error
+		}
+	}
 	if words := strings.Fields(job.Reason); job.State != clusterdoc.JobStopping && len(words) > 0 &&
 		len(words) <= maxWords {
 		job.ReasonShort = strings.Join(words, " ")

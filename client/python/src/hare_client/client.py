@@ -8,7 +8,7 @@ import random
 import secrets
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Self
 from urllib.parse import quote
 
@@ -26,6 +26,7 @@ from .generated.models import (
     Regret,
     Report,
     Session,
+    SessionJobRow,
     SessionPlan,
     Simulation,
     SolveJobs,
@@ -356,6 +357,10 @@ class Hare:
         """
         return SessionPlan.from_dict(_json(self._call("GET", f"/v1/sessions/{_escape(id)}/plan", repeatable=True)))
 
+    def session_jobs(self, id: str, **query: str | int | Sequence[str]) -> Iterator[SessionJobRow]:
+        """Yields the jobs of a session that have not ended; the query may have state, type, q and sort."""
+        return map(SessionJobRow.from_dict, self._pages(f"/v1/sessions/{_escape(id)}/jobs", "jobs", query))
+
     def sessions(self) -> Iterator[Session]:
         """Yields all sessions, the oldest first."""
         return map(Session.from_dict, self._pages("/v1/sessions", "sessions", {}))
@@ -449,9 +454,16 @@ class Hare:
         path = f"/v1/clusters/{_escape(cluster)}/jobs"
         return ManagedJob.from_dict(_json(self._call("POST", path, json=body, headers=headers, repeatable=True)))
 
-    def cluster_jobs(self, cluster: str, state: str | None = None) -> Iterator[ManagedJob]:
-        """Yields the jobs of a managed cluster, the oldest first and each with its last attempt."""
-        query = {} if state is None else {"state": state}
+    def cluster_jobs(
+        self, cluster: str, state: str | Sequence[str] | None = None, **query: str | int | Sequence[str]
+    ) -> Iterator[ManagedJob]:
+        """Yields the jobs of a managed cluster, the oldest first and each with its last attempt.
+
+        user="ann", name="bert", type="V100", label=["team=vision"] and q="night"
+        choose jobs; sort="place" or "-weight" orders them.
+        """
+        if state is not None:
+            query["state"] = state
         return map(ManagedJob.from_dict, self._pages(f"/v1/clusters/{_escape(cluster)}/jobs", "jobs", query))
 
     def cluster_job(self, cluster: str, id: str) -> ManagedJob:
@@ -617,7 +629,7 @@ class Hare:
                 self._again(e, True, failures)
             failures += 1
 
-    def _pages(self, path: str, name: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    def _pages(self, path: str, name: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         query = dict(query)
         while True:
             page = _json(self._call("GET", path, params=query, repeatable=True))
