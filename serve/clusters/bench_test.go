@@ -163,8 +163,8 @@ func BenchmarkLists(b *testing.B) {
 		name           string
 		ended, waiting int
 		policy         string
-	}{{"ended", 100_000, 0, "fifo"}, {"waiting-fifo", 10_000, 100_000, "fifo"}, {"waiting-rolling", 10_000, 10_000, "rolling"},
-		{"small-rolling", 1000, 1000, "rolling"}} {
+	}{{"ended", 100_000, 0, "fifo"}, {"waiting-fifo", 10_000, 100_000, "fifo"},
+		{"waiting-rolling", 10_000, 10_000, "rolling"}, {"small-rolling", 1000, 1000, "rolling"}} {
 		s, cs := openBench(b, b.TempDir())
 		c, err := cs.Create(b.Context(), "", &clusterdoc.NewCluster{Name: "lab", Policy: k.policy})
 		if err != nil {
@@ -175,8 +175,9 @@ func BenchmarkLists(b *testing.B) {
 		for range 64 {
 			group.Go(func() {
 				for range (k.waiting + 128) / 64 {
-					if _, err := c.Submit(context.Background(), &clusterdoc.NewJob{Command: []string{"sleep"}, User: "ann"}, ""); err != nil &&
-						k.waiting < 100_000 {
+					job := &clusterdoc.NewJob{Command: []string{"sleep"}, User: "ann"}
+					_, err := c.Submit(context.Background(), job, "")
+					if err != nil && k.waiting < 100_000 { // beyond which no job may wait
 						b.Error(err)
 					}
 				}

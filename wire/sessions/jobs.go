@@ -8,8 +8,8 @@ type Job struct {
 	Sync string `json:"sync" enums:"relaxed,gang,rigid"`
 	// State is gathering where GPUs are kept for the job until there are enough.
 	State string `json:"state" enums:"waiting,gathering,running"`
-	// Place counts the jobs without a task on a GPU that are expected to start no later than this one, itself included: by
-	// expected start where the policy plans, and otherwise in the order in which the policy looks at them.
+	// Place counts the jobs without a task on a GPU that are expected to start no later than this one, itself included:
+	// by expected start where the policy plans, and otherwise in the order in which the policy looks at them.
 	Place int `json:"place,omitempty"`
 	// GPUs is how many the job holds, or wants at once.
 	GPUs  int64    `json:"gpus"`
