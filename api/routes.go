@@ -124,6 +124,7 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Post("/v1/clusters/{cluster}/jobs", s.handle(s.submitJob))
 	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state"+repeatable, "user", "name", "type",
 		"label"+repeatable, "q", "sort", "after", "limit"))
+	r.Post("/v1/clusters/{cluster}/jobs:preview", s.handle(s.admit(s.previewJob)))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.getClusterJob))
 	r.Post("/v1/clusters/{cluster}/jobs/{job}/cancel", s.handle(s.cancelJob))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}/logs", uncompressed(s.handle(s.getJobLog, "task", "stream", "attempt",

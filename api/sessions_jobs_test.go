@@ -72,8 +72,8 @@ func TestSessionJobs(t *testing.T) {
 			if j.State == "running" {
 				continue
 			}
-			if waiting++; j.Place != waiting || j.ReasonCode == "" || j.Reason == "" || len(strings.Fields(j.ReasonShort)) > 6 ||
-				j.ReasonShort == "" {
+			words := len(strings.Fields(j.ReasonShort))
+			if waiting++; j.Place != waiting || j.ReasonCode == "" || j.Reason == "" || words < 1 || words > 6 {
 				t.Errorf("%s: place %d: %+v", policy, waiting, j)
 			}
 		}
@@ -88,7 +88,8 @@ func TestSessionJobs(t *testing.T) {
 			t.Errorf("%s: %d run of %d", policy, len(running), total)
 		}
 		heavy, _ := s.listJobs(t, at, "sort=-weight&type=T4&q=JOB+1&limit=3&state=waiting&state=gathering")
-		if len(heavy) == 0 || !slices.IsSortedFunc(heavy, func(a, b *sessiondoc.Job) int { return int(b.Weight - a.Weight) }) ||
+		lighter := func(a, b *sessiondoc.Job) int { return int(b.Weight - a.Weight) }
+		if len(heavy) == 0 || !slices.IsSortedFunc(heavy, lighter) ||
 			slices.ContainsFunc(heavy, func(j *sessiondoc.Job) bool {
 				return j.State == "running" || !strings.HasPrefix(j.Job, "Job 1") || j.Types[0] != "T4"
 			}) {

@@ -36,6 +36,7 @@ type submitFlags struct {
 	estimate     time.Duration
 	key          string
 	wait, follow bool
+	dry          bool
 }
 
 func submitCommand() *cobra.Command {
@@ -69,6 +70,9 @@ the optimiser makes one step (docs/use/run-jobs.md#round-jobs). The tasks go to 
 cluster the policy gives, task by task: types mix, and jobs share GPUs round by round.
 With --gpus, on one node or on --nodes, the job has GPUs of its own until its end. The
 job goes on from its last checkpoint when it is started again.
+
+--dry-run submits nothing: it says when the job would start and end if no other job came,
+and which jobs would end later for it.
 
 Exit codes: 0 submitted, or with --wait and --follow succeeded; 1 the job failed or was
 cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
@@ -133,6 +137,7 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 		"a name of this submission: given again, it gives the same job and no second one")
 	f.BoolVar(&sf.wait, "wait", false, "wait for the end of the job")
 	f.BoolVar(&sf.follow, "follow", false, "print what the job prints in all its attempts, and wait for its end")
+	f.BoolVar(&sf.dry, "dry-run", false, "submit nothing: say when the job would start, and whom it would delay")
 	anyValue(c, "seed")
 	choices(c, "sync", ledger.SyncRelaxed, ledger.SyncRigid, ledger.SyncGang)
 	_ = c.MarkFlagDirname("directory")
@@ -149,12 +154,20 @@ func (sf *submitFlags) run(c *cobra.Command) error {
 	if sf.json && sf.follow {
 		return usageError{errors.New("--follow prints what the job prints: take --wait with --json")}
 	}
+	for _, name := range []string{"wait", "follow", "idempotency-key"} {
+		if sf.dry && c.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--dry-run submits nothing: leave --%s out", name)}
+		}
+	}
 	ctx := c.Context()
 	r, err := sf.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
+	if sf.dry {
+		return sf.preview(ctx, r, c.OutOrStdout())
+	}
 	job, err := r.SubmitJob(ctx, sf.cluster, &sf.job, sf.key)
 	if err != nil {
 		return sf.clusterError(r, err)
@@ -185,6 +198,19 @@ func (sf *submitFlags) run(c *cobra.Command) error {
 		return sf.clusterError(r, err)
 	}
 	return sf.ended(c.OutOrStdout(), c.ErrOrStderr(), job)
+}
+
+// preview says what would come of the job.
+func (sf *submitFlags) preview(ctx context.Context, r *remote, out io.Writer) error {
+	p, err := r.PreviewJob(ctx, sf.cluster, &sf.job)
+	switch {
+	case err != nil:
+		return sf.clusterError(r, err)
+	case sf.json:
+		return printDocument(out, p)
+	}
+	_, err = io.WriteString(out, clustertext.Preview(p, time.Now()))
+	return err
 }
 
 // noteNewCluster says that the first job of a cluster without agents is the cluster's first, where the server has

@@ -1,5 +1,5 @@
-// Package pages cuts a list that is sorted by any of its columns into pages. A page ends with a cursor, behind which the
-// next one begins, so that no entry is lost or comes twice while nothing changes.
+// Package pages cuts a list that is sorted by any of its columns into pages. A page ends with a cursor, behind which
+// the next one begins, so that no entry is lost or comes twice while nothing changes.
 package pages
 
 import (

@@ -52,7 +52,13 @@ func (ro *Policy) Rows() []online.JobRow {
 	l := ro.Scheduler
 	var rows []online.JobRow
 	for _, p := range ro.rolling.plannedJobs(l) {
-		row := l.Row(l.Job(p.Job))
+		j := l.Job(p.Job)
+		row := l.Row(j)
+		if p.Running && p.EndUs < 0 && p.EarliestEndUs >= 0 && j.Spec().Sync == hare.Rigid {
+			// The job started before a plan had it, and runs to its end where it is.
+			held := l.HeldUs(j, l.Slots()[j.GPUs()[0]].Type)
+			p.EndUs = max(min(l.RoundEndUs(j)+list.SpanUs(p.Rounds-1, held), hare.MaxExact), p.EarliestEndUs)
+		}
 		row.EndUs, row.EarliestEndUs, row.Reason = p.EndUs, p.EarliestEndUs, p.Reason
 		if !p.Running {
 			row.StartUs = p.StartUs

@@ -2,6 +2,7 @@ package clusters_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,7 +33,7 @@ func listedCluster(t *testing.T, rng *rand.Rand, policy string) *clusters.Cluste
 	n := &node{r: registration("n", "V100", "V100", "V100", "T4", "T4")}
 	n.register(t, c)
 	for range 120 {
-		clock.Add(1)
+		clock.Add(2)
 		job := &clusterdoc.NewJob{Name: []string{"", "Bert", "bert-large", "vgg 16"}[rng.IntN(4)], GPUs: 1 + rng.IntN(3),
 			User: []string{"", "ann", "Ben"}[rng.IntN(3)], Command: []string{"python", fmt.Sprint("train", rng.IntN(3), ".py")}}
 		if rng.IntN(2) == 0 {
@@ -66,32 +67,9 @@ func listedCluster(t *testing.T, rng *rand.Rand, policy string) *clusters.Cluste
 			}
 		}
 	}
-	d, err := c.Describe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	session, err := s.sessions.Session(t.Context(), "", d.Session)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2000 {
-		report, err := session.PlanReport(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if report == nil || report.State == "idle" {
-			return c
-		}
-		if report.State == "ready" { // the next event takes the plan
-			if _, err := c.Cancel(t.Context(), submit(t, c, &clusterdoc.NewJob{}), ""); err != nil {
-				t.Fatal(err)
-			}
-			return c
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("the session makes no plan")
-	return nil
+	clock.Add(20) // so that plans may be made at once
+	settle(t, s, c)
+	return c
 }
 
 // allPages lists jobs page by page.
@@ -288,3 +266,112 @@ func checkPlaces(t *testing.T, policy string, all []*clusterdoc.Job) {
 		t.Errorf("%s: %d wait, of which %d are planned", policy, waiting, planned)
 	}
 }
+
+// TestPreview asks before jobs are submitted: nothing changes, and what was said is what the list says then.
+func TestPreview(t *testing.T) {
+	s := newServer(t, time.Hour)
+	clock := atomic.Int64{}
+	s.close()
+	s.now = func() time.Time { return time.Unix(1e9+clock.Load(), 0) }
+	s.open()
+	c := s.create("")
+	job := func(gpus int, seconds, weight float64) *clusterdoc.NewJob {
+		return &clusterdoc.NewJob{Command: []string{"true"}, GPUs: gpus, On: map[string]float64{"V100": seconds},
+			Weight: &weight, Name: "bert", User: "ann"}
+	}
+	preview := func(n *clusterdoc.NewJob) *clusterdoc.Preview {
+		t.Helper()
+		p, err := c.Preview(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if p := preview(job(1, 60, 1)); p.ReasonCode != "no_service" || p.ReasonShort != "no agent has registered" {
+		t.Errorf("%+v", p)
+	}
+	n := &node{r: registration("n", "V100", "V100")}
+	n.register(t, c)
+	settle(t, s, c)
+	if p := preview(job(2, 600, 1)); *p.EarliestEndInS != 600 { // though nothing has been learned of rounds
+		t.Errorf("%s", toJSON(p))
+	}
+	first := submit(t, c, job(1, 600, 1))
+	await(t, c, first, clusterdoc.JobRunning, n)
+	n.end(clusterdoc.TaskID{Job: first, Attempt: 1}, 0)
+	await(t, c, first, clusterdoc.JobSucceeded, n)
+	settle(t, s, c)
+	p := preview(job(2, 600, 1))
+	if p.ExpectedInS == nil || *p.ExpectedInS != 0 || *p.ExpectedEndInS != 600 ||
+		p.Place != 0 || p.Delayed != 0 {
+		t.Errorf("%s", toJSON(p))
+	}
+	await(t, c, submit(t, c, job(2, 600, 1)), clusterdoc.JobRunning, n)
+	waiting := submit(t, c, job(2, 6000, 1))
+	clock.Add(100) // so that plans may be made at once
+	settle(t, s, c)
+	before, err := c.Jobs(t.Context(), &clusters.Query{Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = preview(job(1, 300, 100))
+	if p.ExpectedInS == nil || *p.ExpectedInS < 500 || *p.ExpectedEndInS < *p.ExpectedInS+300 ||
+		*p.EarliestEndInS != 300 || p.Place != 1 || p.ReasonCode != "busy" || p.ReasonShort != "1 V100 busy" || p.Delayed != 1 ||
+		p.Delays[0].Job != waiting || p.Delays[0].ByS != *p.ExpectedEndInS-*p.ExpectedInS || p.Delays[0].User != "ann" {
+		t.Errorf("%s", toJSON(p))
+	}
+	if p := preview(job(3, 300, 1)); p.ReasonCode != "no_service" || p.ExpectedInS != nil {
+		t.Errorf("%+v", p)
+	}
+	list, err := c.Jobs(t.Context(), &clusters.Query{Limit: 10})
+	if err != nil || list.Total != before.Total {
+		t.Error(toJSON(list), err)
+	}
+	id := submit(t, c, job(1, 300, 100))
+	settle(t, s, c)
+	got, err := c.Job(t.Context(), id)
+	if err != nil || got.ExpectedInS == nil || *got.ExpectedInS != *p.ExpectedInS ||
+		*got.ExpectedEndInS != *p.ExpectedEndInS || got.Place != p.Place || got.ReasonCode != p.ReasonCode {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// settle lets the session of a cluster make its plan, and take it.
+func settle(t *testing.T, s *server, c *clusters.Cluster) {
+	t.Helper()
+	d, err := c.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := s.sessions.Session(t.Context(), "", d.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := func() {
+		id := submit(t, c, &clusterdoc.NewJob{On: map[string]float64{"none": 1}})
+		if _, err := c.Cancel(t.Context(), id, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event() // after which a plan is asked for
+	for range 10_000 {
+		report, err := session.PlanReport(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report == nil {
+			return // the policy makes no plans
+		}
+		switch report.State {
+		case "idle":
+			return
+		case "ready": // the next event takes the plan
+			event()
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("the session makes no plan")
+}
+
+func toJSON(v any) string { b, _ := json.Marshal(v); return string(b) }

@@ -3,7 +3,7 @@ package clusters
 import (
 	"cmp"
 	"context"
-	"math"
+	"time"
 
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
@@ -17,12 +17,13 @@ type outlook struct {
 	places  map[string]int    // of waiting jobs
 	reasons map[string]online.Reason
 	asks    map[string]bool // the jobs of which the session knows why they wait
+	now     time.Time
 }
 
 // outlook looks at the session once for a list of jobs, if jobs of the states that are wanted may be expected to do
 // something.
 func (c *Cluster) outlook(ctx context.Context, wants func(clusterdoc.JobState) bool) (*outlook, error) {
-	v := &outlook{asks: map[string]bool{}}
+	v := &outlook{asks: map[string]bool{}, now: c.parent.cfg.Now()}
 	if !wants(clusterdoc.JobWaiting) && !wants(clusterdoc.JobStarting) && !wants(clusterdoc.JobRunning) &&
 		!wants(clusterdoc.JobStopping) {
 		return v, nil
@@ -116,7 +117,7 @@ func (v *outlook) complete(job *clusterdoc.Job) {
 		if us < 0 {
 			return nil
 		}
-		s := math.Round(float64(max(0, us-v.session.NowUs))/1e3) / 1e3
+		s := milliseconds(max(0, us-v.session.NowUs))
 		return &s
 	}
 	startUs, endUs, earliestEndUs := v.session.Expected(r)
@@ -124,4 +125,18 @@ func (v *outlook) complete(job *clusterdoc.Job) {
 		job.ExpectedInS = from(startUs)
 	}
 	job.ExpectedEndInS, job.EarliestEndInS = from(endUs), from(earliestEndUs)
+	ran := time.Duration(0)
+	if job.State != clusterdoc.JobWaiting && job.Started != nil {
+		ran = v.now.Sub(*job.Started)
+	}
+	notAbove(&job.EarliestEndInS, &job.NewJob, ran)
+}
+
+// notAbove brings a proved end down to what the job itself says: the session may believe that it has several rounds of
+// the length of the whole job, until it has learned from jobs that ended.
+func notAbove(earliest **float64, spec *clusterdoc.NewJob, ran time.Duration) {
+	least, known := ledger.LeastSeconds(spec)
+	if left := max(0, least-ran.Seconds()); known && *earliest != nil && **earliest > left {
+		*earliest = &left
+	}
 }

@@ -208,6 +208,37 @@ type TaskInfo struct {
 	Error    string `json:"error,omitempty"`
 } //	@name	ManagedTask
 
+// Preview is what is expected of a job that is submitted now, if no other job comes.
+type Preview struct {
+	// ExpectedInS and ExpectedEndInS are the seconds until the start and the end that the plan with the job expects. They
+	// are left out where it expects nothing.
+	ExpectedInS    *float64 `json:"expected_in_s,omitempty"`
+	ExpectedEndInS *float64 `json:"expected_end_in_s,omitempty"`
+	// EarliestEndInS is the proved least number of seconds until the end, if what the plan knows is right.
+	EarliestEndInS *float64 `json:"earliest_end_in_s,omitempty"`
+	// Place is that among the jobs that wait; it is left out where the job starts at once.
+	Place int `json:"place,omitempty"`
+	// Reason says what the job would wait for. The codes are those of jobs, and length_unknown where the plan has no
+	// start for it because it knows no time of it.
+	Reason      string `json:"reason,omitempty"`
+	ReasonShort string `json:"reason_short,omitempty"`
+	ReasonCode  string `json:"reason_code,omitempty" enums:"no_service,busy,planned_later,reserved,fragmented,gathering,quota,next_plan,length_unknown"`
+	// Delayed counts the jobs that are expected to end at least a second later than without the job.
+	Delayed int `json:"delayed"`
+	// Delays are those that are delayed the most, at most 100.
+	Delays []*Delay `json:"delays"`
+	// Assumes says what these times rest on.
+	Assumes string `json:"assumes"`
+} //	@name	JobPreview
+
+// Delay is by how many seconds another job would end later.
+type Delay struct {
+	Job  string  `json:"job"`
+	Name string  `json:"name,omitempty"`
+	User string  `json:"user,omitempty"`
+	ByS  float64 `json:"by_s"`
+} //	@name	PreviewDelay
+
 // JobList lists jobs.
 type JobList struct {
 	Jobs []*Job `json:"jobs"`

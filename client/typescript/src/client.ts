@@ -8,6 +8,7 @@ import type {
   Event as SessionEvent,
   Explanation,
   Instance,
+  JobPreview,
   ManagedCluster,
   ManagedClusterList,
   ManagedJob,
@@ -486,11 +487,20 @@ export class Hare {
   }
 
   /**
-   * Yields the jobs of a managed cluster, the oldest first and each with its last attempt. The query chooses and orders
-   * them: state, user, name, type, label, q, sort.
+   * Resolves to when a job would start and end if it were submitted now and no other job came, and which jobs it would
+   * delay. A cluster whose policy makes no plans throws a Problem with the code no_plan.
+   */
+  previewJob(cluster: string, job: NewManagedJob): Promise<JobPreview> {
+    return this.json(`${path("clusters", cluster)}/jobs:preview`, { method: "POST", body: job });
+  }
+
+  /**
+   * Yields the jobs of a managed cluster, the oldest first and each with its last attempt. The query chooses and
+   * orders them: state, user, name, type, label, q, sort.
    */
   clusterJobs(cluster: string, query: ManagedJob["state"] | Query = {}): AsyncGenerator<ManagedJob> {
-    return this.pages(path("clusters", cluster, "jobs"), "jobs", typeof query === "string" ? { state: query } : query);
+    const all = typeof query === "string" ? { state: query } : query;
+    return this.pages(path("clusters", cluster, "jobs"), "jobs", all);
   }
 
   /** Resolves to a job of a managed cluster: what it waits for, where it runs, how its attempts ended. */
@@ -604,7 +614,10 @@ export class Hare {
       init.body = call.text ?? JSON.stringify(call.body);
     }
     if (call.signal) init.signal = call.signal;
-    const query = new URLSearchParams(Object.entries(call.query ?? {}).flatMap(([k, v]) => [v].flat().map((x) => [k, String(x)])));
+    const query = new URLSearchParams();
+    for (const [name, values] of Object.entries(call.query ?? {})) {
+      for (const value of [values].flat()) query.append(name, String(value));
+    }
     const target = this.url + at + (query.size > 0 ? `?${query}` : "");
     const response = await this.cfg
       .fetch(target, init)

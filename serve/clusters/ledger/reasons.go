@@ -64,3 +64,21 @@ func (l *Ledger) Explain(job *clusterdoc.Job, whole bool) (ask bool) {
 	}
 	return true
 }
+
+// Preview is the job as it would arrive at the session if it were submitted now; nil where it could not start on the
+// cluster as it is, and then why.
+func (l *Ledger) Preview(spec *clusterdoc.NewJob) (arrived *hare.Job, short, why string) {
+	id := l.NextJob()
+	if text, short := l.whyNot(newJob(id, spec)); text != "" {
+		return nil, short, text
+	}
+	return arrival(id, spec, l.types), "", ""
+}
+
+// NameAndUser are those of a job that has not ended.
+func (l *Ledger) NameAndUser(id string) (name, user string) {
+	if j := l.jobs[id]; j != nil {
+		return j.spec.Name, j.spec.User
+	}
+	return "", ""
+}

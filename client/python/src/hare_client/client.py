@@ -20,6 +20,7 @@ from .generated.models import (
     Agent,
     BoundResult,
     Explanation,
+    JobPreview,
     ManagedCluster,
     ManagedJob,
     Prices,
@@ -453,6 +454,16 @@ class Hare:
         body = {"command": list(command), **more}
         path = f"/v1/clusters/{_escape(cluster)}/jobs"
         return ManagedJob.from_dict(_json(self._call("POST", path, json=body, headers=headers, repeatable=True)))
+
+    def preview_job(self, cluster: str, command: Iterable[str], **more: Any) -> JobPreview:
+        """Says when a job would start and end if it were submitted now and no other job came.
+
+        The arguments are those of submit_job. A cluster whose policy makes no plans
+        raises a Problem with the code no_plan.
+        """
+        path = f"/v1/clusters/{_escape(cluster)}/jobs:preview"
+        body = {"command": list(command), **more}
+        return JobPreview.from_dict(_json(self._call("POST", path, json=body, repeatable=True)))
 
     def cluster_jobs(
         self, cluster: str, state: str | Sequence[str] | None = None, **query: str | int | Sequence[str]
