@@ -336,7 +336,7 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// settle lets the session of a cluster make its plan, and take it.
+// settle lets the session of a cluster make a plan of all jobs, and take it.
 func settle(t *testing.T, s *server, c *clusters.Cluster) {
 	t.Helper()
 	d, err := c.Describe(t.Context())
@@ -354,20 +354,20 @@ func settle(t *testing.T, s *server, c *clusters.Cluster) {
 		}
 	}
 	event() // after which a plan is asked for
+	taken := int64(-1)
 	for range 10_000 {
 		report, err := session.PlanReport(t.Context())
-		if err != nil {
+		switch {
+		case err != nil:
 			t.Fatal(err)
-		}
-		if report == nil {
+		case report == nil:
 			return // the policy makes no plans
-		}
-		switch report.State {
-		case "idle":
+		case taken < 0:
+			taken = report.Counts.Taken
+		case report.Counts.Taken >= taken+2: // the second one has seen all jobs
 			return
-		case "ready": // the next event takes the plan
-			event()
-			return
+		case report.State == "ready":
+			event() // with which the session takes the plan
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -19,8 +19,9 @@ type Preview struct {
 	Reason online.Reason
 }
 
-// Preview plans with a job and without it, on copies of the policy, as the session would after the job's arrival. The
-// error is *NoPlansError where the policy makes no plans, *hare.InvalidError where it refuses the job, and that of ctx.
+// Preview plans with a job and without it, on copies of the policy, as the session would after the job's arrival.
+// The error is *NoPlansError where the policy makes no plans, *hare.InvalidError where it refuses the job, and that of
+// ctx.
 func (s *Session) Preview(ctx context.Context, job *hare.Job) (*Preview, error) {
 	var state []byte
 	p := &Preview{}

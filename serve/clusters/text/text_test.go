@@ -133,8 +133,8 @@ func TestPreviewText(t *testing.T) {
 	p := &clusterdoc.Preview{ExpectedInS: &in, ExpectedEndInS: &end, EarliestEndInS: &earliest, Place: 2,
 		Reason: "It waits.", Delayed: 2, Delays: []*clusterdoc.Delay{{Job: "j7", ByS: 700}, {Job: "j9", ByS: 4}},
 		Assumes: "no other job comes"}
-	const want = `would start in about 90 s and end in about 3 h, not before 2026-11-23 10:00 UTC; place 2 of those that ` +
-		`wait
+	const want = `would start in about 90 s and end in about 3 h, not before 2026-11-23 10:00 UTC; place 2 of ` +
+		`those that wait
 It waits.
 2 jobs would end later: j7 by 12 min, j9 by 4 s
 if no other job comes
