@@ -316,8 +316,10 @@ func TestPreview(t *testing.T) {
 	}
 	p = preview(job(1, 300, 100))
 	if p.ExpectedInS == nil || *p.ExpectedInS < 500 || *p.ExpectedEndInS < *p.ExpectedInS+300 ||
-		*p.EarliestEndInS != 300 || p.Place != 1 || p.ReasonCode != "busy" || p.ReasonShort != "1 V100 busy" || p.Delayed != 1 ||
-		p.Delays[0].Job != waiting || p.Delays[0].ByS != *p.ExpectedEndInS-*p.ExpectedInS || p.Delays[0].User != "ann" {
+		*p.EarliestEndInS != 300 || p.Place != 1 || p.ReasonCode != "busy" || p.ReasonShort != "1 V100 busy" ||
+		p.Delayed != 1 ||
+		p.Delays[0].Job != waiting || p.Delays[0].ByS != *p.ExpectedEndInS-*p.ExpectedInS ||
+		p.Delays[0].User != "ann" {
 		t.Errorf("%s", toJSON(p))
 	}
 	if p := preview(job(3, 300, 1)); p.ReasonCode != "no_service" || p.ExpectedInS != nil {
