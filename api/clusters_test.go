@@ -150,7 +150,7 @@ func TestManagedClusterRefusals(t *testing.T) {
 		{"GET", "/v1/clusters/lab/jobs?sort=name&after=j1", "", 400, "after"},
 		{"GET", "/v1/clusters/lab/jobs?sort=size", "", 400, "must be one of submitted, place"},
 		{"GET", "/v1/clusters/lab/jobs?user=a&user=b", "", 400, "once"},
-		{"POST", "/v1/clusters/plain/jobs:preview", `{"command":["a"]}`, 501, "a cluster with the policy rolling has previews"},
+		{"POST", "/v1/clusters/plain/jobs:preview", `{"command":["a"]}`, 501, "policy rolling has previews"},
 		{"POST", "/v1/clusters/none/jobs:preview", `{"command":["a"]}`, 404, "no_cluster"},
 		{"POST", "/v1/clusters/lab/jobs:preview", `{"command":["a"],"gpus":-1}`, 422, "/gpus"},
 		{"POST", "/v1/clusters/lab/jobs:preview", `{"command":["a"],"user":"\u202e"}`, 422, "/user"},
