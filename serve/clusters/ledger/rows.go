@@ -15,9 +15,6 @@ import (
 // ID is that of the job.
 func (r *Row) ID() string { return jobID(r.Number) }
 
-// ID is that of the job of a number.
-func ID(number int) string { return jobID(number) }
-
 // Number is the number of the job of an ID; 0 where it is none.
 func Number(id string) int { return number(id) }
 
