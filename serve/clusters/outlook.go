@@ -136,7 +136,7 @@ func (v *outlook) complete(job *clusterdoc.Job) {
 // the length of the whole job, until it has learned from jobs that ended.
 func notAbove(earliest **float64, spec *clusterdoc.NewJob, ran time.Duration) {
 	least, known := ledger.LeastSeconds(spec)
-	if left := max(0, least-ran.Seconds()); known && *earliest != nil && **earliest > left {
+	if left := milliseconds(int64(max(0, least-ran.Seconds()) * 1e6)); known && *earliest != nil && **earliest > left {
 		*earliest = &left
 	}
 }
