@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/pages"
 	"github.com/hare-sched/hare/serve/access"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/clusters"
@@ -227,22 +228,26 @@ func (s *server) submitJob(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusCreated, job)
 }
 
-// jobStates are the values of ?state=.
-var jobStates = []clusterdoc.JobState{clusterdoc.JobWaiting, clusterdoc.JobStarting, clusterdoc.JobRunning,
-	clusterdoc.JobStopping, clusterdoc.JobSucceeded, clusterdoc.JobFailed, clusterdoc.JobCancelled}
-
 // listJobs lists jobs.
 //
 //	@Summary		List the jobs of a managed cluster
-//	@Description	Jobs in lists have no env and no secret_env.
+//	@Description	Jobs that match all parameters, each with what it waits for and what is expected of it. Jobs in
+//	@Description	lists have no env and no secret_env. Pages of one list follow by next and after: no job is lost or
+//	@Description	listed twice while nothing changes.
 //	@Tags			clusters
 //	@ID				listJobs
-//	@Param			cluster	path	string	true	"its name"
-//	@Param			state	query	string	false	"jobs of this state alone"	Enums(waiting, starting, running, stopping, succeeded, failed, cancelled)
-//	@Param			after	query	string	false	"the id of a job: those that were submitted later"
-//	@Param			limit	query	int		false	"1 to 1000, the most jobs to list: 1000 without it"
+//	@Param			cluster	path	string		true	"its name"
+//	@Param			state	query	[]string	false	"jobs of these states alone"	Enums(waiting, starting, running, stopping, succeeded, failed, cancelled)	collectionFormat(multi)
+//	@Param			user	query	string		false	"jobs of this user"
+//	@Param			name	query	string		false	"jobs whose name has this part, in upper or lower case"
+//	@Param			type	query	string		false	"jobs whose on has this GPU type; of those without on, jobs that run or ran there, or wait"
+//	@Param			label	query	[]string	false	"jobs with all of these labels: key=value, or key for any value"	collectionFormat(multi)
+//	@Param			q		query	string		false	"jobs of which the id, name, user, command (its first 1,000 bytes), module or value of a label has this part, in upper or lower case"
+//	@Param			sort	query	string		false	"submitted, place, start or end (expected where not known yet), weight, gpus, user, name or state; - in front turns the order around. Jobs of which it is not known come last"	default(submitted)
+//	@Param			after	query	string		false	"next of the page before, or in lists by submission the id of a job"
+//	@Param			limit	query	int			false	"1 to 1000, the most jobs to list: 1000 without it"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	clusterdoc.JobList	"jobs by submission, each with its last attempt"
+//	@Success		200	{object}	clusterdoc.JobList	"jobs, each with its last attempt"
 //	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster"
 //	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
@@ -253,40 +258,40 @@ func (s *server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limit, err := number(r, "limit")
-	if err != nil || limit > maxListed || limit < 1 && r.URL.Query().Has("limit") {
-		return badQuery("?limit= must be a whole number from 1 to %d", maxListed)
+	q := clusters.Query{}
+	if q.Limit, err = pageLimit(r); err != nil {
+		return err
 	}
-	if limit == 0 {
-		limit = maxListed
+	values := r.URL.Query()
+	for _, text := range values["state"] {
+		state := clusterdoc.JobState(text)
+		if !slices.Contains(clusterdoc.JobStates(), state) {
+			return badQuery("?state=%s must be one of %s", hare.Clip(text), strings.Trim(fmt.Sprint(clusterdoc.JobStates()),
+				"[]"))
+		}
+		q.States = append(q.States, state)
 	}
-	state := clusterdoc.JobState(r.URL.Query().Get("state"))
-	if state != "" && !slices.Contains(jobStates, state) {
-		return badQuery("?state=%s must be one of %s", hare.Clip(string(state)),
-			strings.Trim(fmt.Sprint(jobStates), "[]"))
+	if q.Sort, err = sortOf(r, clusterdoc.JobSorts()); err != nil {
+		return err
 	}
-	after := r.URL.Query().Get("after")
-	if after != "" && !jobID(after) {
-		return badQuery("?after= must be the id of a job, such as j17")
+	q.User, q.Name, q.Type, q.Text, q.After = values.Get("user"), values.Get("name"), values.Get("type"), values.Get("q"),
+		values.Get("after")
+	q.Labels = values["label"]
+	list, err := c.Jobs(r.Context(), &q)
+	if errors.Is(err, pages.ErrCursor) {
+		return badQuery("?after= must be next of the page before, with the same sort; by submission also the id of a job, " +
+			"such as j17")
 	}
-	list, err := c.Jobs(r.Context(), after, int(limit), state)
 	if err != nil {
 		return err
 	}
 	return answerJSON(w, http.StatusOK, list)
 }
 
-// jobID reports whether text has the form of the ID of a job: j and a number.
-func jobID(text string) bool {
-	digits, ok := strings.CutPrefix(text, "j")
-	return ok && digits != "" && len(digits) < 16 && digits[0] != '0' &&
-		!strings.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
-}
-
 // getClusterJob describes a job.
 //
 //	@Summary		Describe a job of a managed cluster
-//	@Description	reason says what it waits for, or why it failed. expected_in_s, expected_end_in_s and
+//	@Description	reason says what it waits for, or why it failed. place, expected_in_s, expected_end_in_s and
 //	@Description	earliest_end_in_s are what the plan of the cluster's session expects and proves, where there is one.
 //	@Description	The values of secret_env are ***, and for keys of role read those of env too.
 //	@Tags			clusters

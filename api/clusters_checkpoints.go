@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/hare-sched/hare/serve/clusters/ledger"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -134,7 +135,7 @@ func checkpointQuery(r *http.Request) (at *clusterdoc.CheckpointChunk, err error
 	switch {
 	case err != nil:
 		return nil, err
-	case !jobID(at.Job):
+	case ledger.Number(at.Job) == 0:
 		return nil, badName("?job= must be the id of a job, such as j17")
 	case !sha256Text(at.SHA256):
 		return nil, badName("?sha256= must have 64 hexadecimal digits, in lower case")

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hare-sched/hare/serve/clusters"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // statsTime is how long a scrape waits for clusters that are slow to answer.
@@ -78,7 +79,7 @@ func (c *clusterCollector) Collect(to chan<- prometheus.Metric) {
 		v := &c.values[i]
 		to <- prometheus.MustNewConstMetric(v.desc, v.kind, v.of(&s))
 	}
-	for _, state := range jobStates {
+	for _, state := range clusterdoc.JobStates() {
 		to <- prometheus.MustNewConstMetric(c.jobs, prometheus.GaugeValue, float64(s.Jobs[state]), string(state))
 	}
 }

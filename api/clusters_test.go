@@ -130,6 +130,8 @@ func TestManagedCluster(t *testing.T) {
 func TestManagedClusterRefusals(t *testing.T) {
 	s := newClusterServer(t, clusters.Config{MaxJobs: 2})
 	s.ask(t, http.StatusOK, "POST", "/v1/clusters/lab/agents", labAgent, nil)
+	s.ask(t, http.StatusCreated, "POST", "/v1/clusters", `{"name":"plain","policy":"fifo"}`, nil)
+	s.ask(t, http.StatusOK, "POST", "/v1/clusters/plain/agents", labAgent, nil)
 	agent := func(old, new string) string { return strings.Replace(labAgent, old, new, 1) }
 	report := func(rest string) string {
 		return `{"epoch":1,"reports":[{"job":"j1","attempt":1,"task":0,"state":"lost"` + rest + `}]}`
@@ -145,6 +147,14 @@ func TestManagedClusterRefusals(t *testing.T) {
 		{"GET", "/v1/clusters/lab/jobs?state=odd", "", 400, "waiting"},
 		{"GET", "/v1/clusters/lab/jobs?limit=0", "", 400, "limit"},
 		{"GET", "/v1/clusters/lab/jobs?after=x", "", 400, "after"},
+		{"GET", "/v1/clusters/lab/jobs?sort=name&after=j1", "", 400, "after"},
+		{"GET", "/v1/clusters/lab/jobs?sort=size", "", 400, "must be one of submitted, place"},
+		{"GET", "/v1/clusters/lab/jobs?user=a&user=b", "", 400, "once"},
+		{"POST", "/v1/clusters/plain/jobs:preview", `{"command":["a"]}`, 501, "policy rolling has previews"},
+		{"POST", "/v1/clusters/none/jobs:preview", `{"command":["a"]}`, 404, "no_cluster"},
+		{"POST", "/v1/clusters/lab/jobs:preview", `{"command":["a"],"gpus":-1}`, 422, "/gpus"},
+		{"POST", "/v1/clusters/lab/jobs:preview", `{"command":["a"],"user":"\u202e"}`, 422, "/user"},
+		{"POST", "/v1/clusters/lab/jobs:preview", `{"command":["a"],"labels":{"a=b":""}}`, 422, "/labels/a=b"},
 		{"POST", "/v1/clusters", `{"name":"LAB"}`, 422, "/name"},
 		{"POST", "/v1/clusters", `{"name":"../x"}`, 422, "/name"},
 		{"POST", "/v1/clusters", `{"name":"x","policy":"odd"}`, 422, "/policy"},

@@ -62,3 +62,25 @@ func flag(r *http.Request, name string) (bool, error) {
 	}
 	return false, &statusError{http.StatusBadRequest, "bad_query", "?" + name + "= must be true or false"}
 }
+
+// pageLimit reads the query parameter limit: the most entries of a page.
+func pageLimit(r *http.Request) (int, error) {
+	limit, err := number(r, "limit")
+	if err != nil || limit > maxListed || limit < 1 && r.URL.Query().Has("limit") {
+		return 0, badQuery("?limit= must be a whole number from 1 to %d", maxListed)
+	}
+	if limit == 0 {
+		limit = maxListed
+	}
+	return int(limit), nil
+}
+
+// sortOf reads the query parameter sort.
+func sortOf(r *http.Request, names []string) (string, error) {
+	text := r.URL.Query().Get("sort")
+	if name := strings.TrimPrefix(text, "-"); text != "" && !slices.Contains(names, name) {
+		return "", badQuery("?sort=%s must be one of %s, with - in front for the other direction", hare.Clip(text),
+			strings.Join(names, ", "))
+	}
+	return text, nil
+}

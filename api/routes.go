@@ -122,7 +122,9 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Get("/v1/clusters/{cluster}", s.handle(s.getCluster))
 	r.Delete("/v1/clusters/{cluster}", s.handle(s.deleteCluster))
 	r.Post("/v1/clusters/{cluster}/jobs", s.handle(s.submitJob))
-	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state", "after", "limit"))
+	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state"+repeatable, "user", "name", "type",
+		"label"+repeatable, "q", "sort", "after", "limit"))
+	r.Post("/v1/clusters/{cluster}/jobs:preview", s.handle(s.admit(s.previewJob)))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.getClusterJob))
 	r.Post("/v1/clusters/{cluster}/jobs/{job}/cancel", s.handle(s.cancelJob))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}/logs", uncompressed(s.handle(s.getJobLog, "task", "stream", "attempt",
@@ -161,6 +163,8 @@ func (s *server) sessionRoutes(r chi.Router) {
 	r.Get("/v1/sessions", s.handle(s.listSessions, "label"+repeatable, "q", "limit", "after"))
 	r.Get("/v1/sessions/{id}", s.handle(s.getSession))
 	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
+	r.Get("/v1/sessions/{id}/jobs", s.handle(s.listSessionJobs, "state"+repeatable, "type", "q", "sort", "after",
+		"limit"))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
 	r.Get("/v1/sessions/{id}/plan", s.handle(s.getPlan))
 	r.Post("/v1/sessions/{id}/events",

@@ -154,13 +154,9 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Sessions == nil {
 		return &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
 	}
-	limit, err := number(r, "limit")
-	if err != nil || limit > maxListed || limit < 1 && r.URL.Query().Has("limit") {
-		return &statusError{http.StatusBadRequest, "bad_query",
-			fmt.Sprintf("?limit= must be a whole number from 1 to %d", maxListed)}
-	}
-	if limit == 0 {
-		limit = maxListed
+	limit, err := pageLimit(r)
+	if err != nil {
+		return err
 	}
 	infos, err := s.cfg.Sessions.List(r.Context(), tenantOf(r.Context()))
 	if err != nil {
@@ -186,8 +182,8 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	}
 	list := sessiondoc.List{Sessions: []*sessiondoc.Session{}}
 	for _, info := range infos[from:] {
-		if len(list.Sessions) == int(limit) {
-			last := infos[from+int(limit)-1]
+		if len(list.Sessions) == limit {
+			last := infos[from+limit-1]
 			list.Next = fmt.Sprintf("%d-%s", last.Created.UnixMicro(), last.ID)
 			break
 		}

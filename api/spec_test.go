@@ -317,6 +317,8 @@ func TestSessionsFollowTheirSchemas(t *testing.T) {
 		{"status", "GET", one, first, ""},
 		{"job", "GET", one + "/jobs/{job}", first + "/jobs/vgg", ""},
 		{"no job", "GET", one + "/jobs/{job}", first + "/jobs/x", ""},
+		{"jobs", "GET", one + "/jobs", first + "/jobs?sort=-start&state=waiting&state=running", ""},
+		{"bad sort of jobs", "GET", one + "/jobs", first + "/jobs?sort=user", ""},
 		{"trace", "GET", one + "/schedule", first + "/schedule", ""},
 		{"more events", "POST", one + "/events", first + "/events", endOfRun},
 		{"decisions", "GET", one + "/decisions", first + "/decisions", ""},

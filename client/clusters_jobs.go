@@ -29,15 +29,20 @@ func (c *Client) SubmitJob(ctx context.Context, cluster string, job *clusterdoc.
 		header: http.Header{"Idempotency-Key": {key}}}, job)
 }
 
-// ClusterJobs yields the jobs of a cluster that are in a state, "" meaning all, the oldest first and each with its
-// last attempt. ClusterJobs fetches them page by page.
-func (c *Client) ClusterJobs(ctx context.Context, cluster string, state clusterdoc.JobState) iter.Seq2[
-	*clusterdoc.Job, error] {
-	query := url.Values{}
-	if state != "" {
-		query.Set("state", string(state))
+// PreviewJob says when a job would start and end if it were submitted now and no other job came, and which jobs it
+// would delay. A cluster whose policy makes no plans gives a *Problem with the code no_plan.
+func (c *Client) PreviewJob(ctx context.Context, cluster string, job *clusterdoc.NewJob) (*clusterdoc.Preview, error) {
+	if err := checkTexts(reflect.ValueOf(job)); err != nil {
+		return nil, err
 	}
-	return pages(ctx, c, clusterPath(cluster, "/jobs"), "after", query,
+	return send[clusterdoc.Preview](ctx, c, call{path: clusterPath(cluster, "/jobs:preview"), repeatable: true}, job)
+}
+
+// ClusterJobs yields the jobs of a cluster that a query matches, in its order and each with its last attempt.
+// ClusterJobs fetches them page by page.
+func (c *Client) ClusterJobs(ctx context.Context, cluster string, q clusterdoc.JobQuery) iter.Seq2[*clusterdoc.Job,
+	error] {
+	return pages(ctx, c, clusterPath(cluster, "/jobs"), "after", q.Values(),
 		func(page json.RawMessage) ([]*clusterdoc.Job, string, error) {
 			var p clusterdoc.JobList
 			err := json.Unmarshal(page, &p)

@@ -140,7 +140,7 @@ func TestClusterFromSubmissionToEnd(t *testing.T) {
 	if err := <-followed; err != nil || log.String() != "epoch 1\nepoch 2\n" || at.Offset != 16 || at.Attempt != 1 {
 		t.Errorf("%q, %+v, %v", log.String(), at, err)
 	}
-	for job, err := range c.ClusterJobs(ctx, "lab", "") {
+	for job, err := range c.ClusterJobs(ctx, "lab", clusterdoc.JobQuery{}) {
 		if err != nil || job.State != clusterdoc.JobSucceeded || job.Name != "train" {
 			t.Errorf("%+v, %v", job, err)
 		}

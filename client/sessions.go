@@ -51,6 +51,17 @@ func (c *Client) SessionPlan(ctx context.Context, id string) (*wire.SessionPlan,
 	return plan, err
 }
 
+// SessionJobs yields the jobs of a session that have not ended and that match the query parameters of
+// GET /v1/sessions/{id}/jobs; nil means all, by arrival.
+func (c *Client) SessionJobs(ctx context.Context, id string, query url.Values) iter.Seq2[*sessiondoc.Job, error] {
+	return pages(ctx, c, sessionPath(id, "/jobs"), "after", query,
+		func(page json.RawMessage) ([]*sessiondoc.Job, string, error) {
+			var p sessiondoc.JobList
+			err := json.Unmarshal(page, &p)
+			return p.Jobs, p.Next, err
+		})
+}
+
 // Sessions lists the sessions, the oldest first. The query filters them by q and label; nil lists all.
 func (c *Client) Sessions(ctx context.Context, query url.Values) iter.Seq2[*sessiondoc.Session, error] {
 	read := func(page json.RawMessage) ([]*sessiondoc.Session, string, error) {

@@ -14,7 +14,7 @@ func (s *PlanStatus) Document(policy string, seq, atUs int64) *wire.SessionPlan 
 	}
 	for _, j := range s.Jobs {
 		d.Jobs = append(d.Jobs, wire.SessionPlanJob{Job: j.Job, Running: j.Running, Rounds: j.Rounds, Types: j.Types,
-			StartUs: j.StartUs, EndUs: j.EndUs, EarliestEndUs: j.EarliestEndUs, WaitsFor: j.WaitsFor})
+			StartUs: j.StartUs, EndUs: j.EndUs, EarliestEndUs: j.EarliestEndUs, WaitsFor: j.Reason.Text})
 	}
 	return d
 }

@@ -17,6 +17,8 @@ type Planned interface {
 	// change the policy. The host answers at most one question at a time. A question
 	// whose answer was lost, also by a crash, is asked again.
 	Ask() PlanQuestion
+	// AskNow is Ask, also where it is too early for another plan: copies of the policy are asked so, to see ahead.
+	AskNow() PlanQuestion
 	// Take follows the answer to an earlier question from now on, before the next event. A
 	// plan that is older than the last one, that is of other jobs or that cannot be read is
 	// refused with *hare.InvalidError and changes nothing. Jobs that have ended since the
@@ -61,6 +63,6 @@ type PlannedJob struct {
 	// EarliestEndUs is a time before which the job cannot end, if it has that many
 	// rounds.
 	EarliestEndUs int64
-	// WaitsFor says what a waiting job waits for; "" for one that runs.
-	WaitsFor string
+	// Reason says what a waiting job waits for; it is empty for one that runs.
+	Reason Reason
 }

@@ -18,6 +18,8 @@ type Observable interface {
 	// Explain describes one active job, in O(jobs). It returns false where no active
 	// job has that ID.
 	Explain(job string) (JobStatus, bool)
+	// Rows are the active jobs, those that wait in the order in which the policy looks at them.
+	Rows() []JobRow
 }
 
 var (
@@ -101,6 +103,8 @@ type JobStatus struct {
 	Speeds  []SpeedEstimate `json:"speeds"`
 	// Why says why the job runs or waits, and what would let it start.
 	Why string `json:"why"`
+	// Reason says the same for lists; it is empty where the job runs.
+	Reason Reason `json:"-"`
 } //	@name	SessionJob
 
 // SpeedEstimate is the estimated compute time of a job's task on a type.
@@ -187,18 +191,13 @@ func (c *core) explain(id string) (JobStatus, bool) {
 	}
 	j := &c.jobs[ji]
 	s := JobStatus{
-		Job: j.id, Sync: j.sync.String(), State: "running", Round: j.round, Tasks: j.tasks,
+		Job: j.id, Sync: j.sync.String(), Round: j.round, Tasks: j.tasks,
 		TasksReady: j.ready(), TasksActive: c.running(j), TasksEnded: j.ended,
 		ArrivedUs: j.arrivedUs, StartedUs: j.startedUs, Queue: c.queueName(j.queue),
 		AttainedUs: j.attainedUs, CountedUs: j.attained, ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, GuardUs: -1,
 	}
-	switch {
-	case j.active > 0:
+	if s.State = c.stateOf(j); s.State == "running" {
 		s.ExecutedUs += c.nowUs - j.stateUs
-	case j.owns != 0 || c.claim.job == ji:
-		s.State = "gathering"
-	default:
-		s.State = "waiting"
 	}
 	if j.active == 0 && j.queue > 0 && !j.heldBack {
 		s.WaitedUs += c.nowUs - j.stateUs
@@ -221,7 +220,7 @@ func (c *core) explain(id string) (JobStatus, bool) {
 		s.Speeds = append(s.Speeds, g)
 	}
 	s.GPUType = c.preferredType(j)
-	s.Why = c.why(j, &s)
+	s.Why, s.Reason = c.why(j, &s), c.reason(j, &s)
 	return s, true
 }
 

@@ -63,6 +63,14 @@ func TestClusterCommands(t *testing.T) {
 		{"jobs", 0, "waits for the first agent of the cluster: start hare agent on a " +
 			"node\n", ""},
 		{"jobs --state waiting", 0, "j2  sleep  waiting", ""},
+		{"jobs --user ann", 0, "cluster lab: 0 agents, 0 of 0 GPUs free; 2 waiting\n", ""},
+		{"jobs --name BER --label team --type T4 --sort -weight", 0, "2 waiting\n", ""},
+		{"jobs --sort wait", exitUsage, "", `--sort "wait": must be one of submitted, place`},
+		{"jobs --user ann j1", exitUsage, "", "--user is for the list: leave the ID out"},
+		{"submit --dry-run -- sleep 5", 0, "nobody knows when it would start: waits for the first agent of the cluster", ""},
+		{"submit --dry-run --wait -- sleep 5", exitUsage, "", "--dry-run submits nothing: leave --wait out"},
+		{"submit --dry-run --user " + strings.Repeat("u", 101) + " -- x", exitUsage, "", "/user: must be at most 100"},
+		{"submit --label =1 -- x", exitUsage, "", `--label "=1": must be NAME=VALUE`},
 		{"jobs j7", exitUsage, "", "cluster lab has no job j7"},
 		{"jobs --cluster lib", exitUsage, "", "--cluster lib: the server "},
 		{"jobs --state done", exitUsage, "", `--state "done": must be one of waiting, `},
@@ -118,7 +126,8 @@ func TestSubmitFields(t *testing.T) {
 		"--on", "K80", "--seconds", "V100=3600,T4=9000.5", "--env", "OURS", "--env", "X=a,b=c", "--secret-env",
 		"TOKEN", "--dir", "/d",
 		"--checkpoint-dir", "/c", "--retries", "3", "--grace", "1m", "--estimate", "2h", "--class", "user=ann",
-		"--weight", "2.5", "--name", "n", "--", "run", "--gpus", "7", "")
+		"--weight", "2.5", "--name", "n", "--user", "ann", "--label", "team=vision", "--label", "k=a=b",
+		"--", "run", "--gpus", "7", "")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -130,7 +139,8 @@ func TestSubmitFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"name":"n","command":["run","--gpus","7",""],"gpus":4,"gpus_per_task":2,"nodes":2,` +
+	const want = `{"name":"n","user":"ann","labels":{"k":"a=b","team":"vision"},` +
+		`"command":["run","--gpus","7",""],"gpus":4,"gpus_per_task":2,"nodes":2,` +
 		`"on":{"K80":0,"T4":9000.5,"V100":3600},"env":{"OURS":"a b","X":"a,b=c"},"secret_env":{"TOKEN":"***"},` +
 		`"directory":"/d","checkpoint_directory":"/c","retries":3,"grace_s":60,"weight":2.5,"estimate_s":7200,` +
 		`"class":{"user":"ann"}}`

@@ -295,7 +295,7 @@ func TestExecutorKills(t *testing.T) {
 			}
 		}
 	}
-	for job, err := range k.client.ClusterJobs(ctx, "lab", "") {
+	for job, err := range k.client.ClusterJobs(ctx, "lab", clusterdoc.JobQuery{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

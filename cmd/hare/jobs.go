@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,8 +15,8 @@ import (
 )
 
 func stateNames() []string {
-	names := make([]string, len(clustertext.JobStates))
-	for i, s := range clustertext.JobStates {
+	names := make([]string, len(clusterdoc.JobStates()))
+	for i, s := range clusterdoc.JobStates() {
 		names[i] = string(s)
 	}
 	return names
@@ -27,6 +26,7 @@ type jobsFlags struct {
 	clusterFlags
 	once  bool
 	state string
+	query clusterdoc.JobQuery
 }
 
 func jobsCommand() *cobra.Command {
@@ -38,6 +38,10 @@ func jobsCommand() *cobra.Command {
 how it ended. With an ID it shows one job: each of its attempts with nodes, GPUs, exit
 codes, and the line that says why it waits or failed.
 
+Where the policy plans, STARTS is when a job is expected to start, if no other job comes,
+PLACE is how many waiting jobs start no later, and ENDS NOT BEFORE is proved for the times
+that the job states or is believed to take.
+
 On a terminal the table is drawn again each second, until Ctrl-C or until nothing changes
 any more; --once, a pipe and --json print it once.
 
@@ -48,6 +52,7 @@ stopping (its processes have been asked to end), succeeded, failed, cancelled.`,
 		Example: `  hare jobs
   hare jobs j7
   hare jobs --cluster lab --state failed --once
+  hare jobs --user ann --label team=vision --sort -weight
   hare jobs --json | jq '.jobs[] | select(.state == "waiting") | .reason'`,
 		Args: atMostOne("an ID of a job"),
 		RunE: func(c *cobra.Command, args []string) error { return jf.run(c, args) },
@@ -56,6 +61,13 @@ stopping (its processes have been asked to end), succeeded, failed, cancelled.`,
 	c.Flags().BoolVar(&jf.once, "once", false, "print once, also on a terminal")
 	c.Flags().StringVar(&jf.state, "state", "", "show only the jobs of this state")
 	choices(c, "state", stateNames()...)
+	c.Flags().StringVar(&jf.query.User, "user", "", "show only the jobs of this user")
+	c.Flags().StringVar(&jf.query.Name, "name", "", "show only jobs whose name has this part")
+	c.Flags().StringVar(&jf.query.Type, "type", "", "show only jobs that may run, or run, on this GPU type")
+	c.Flags().StringArrayVar(&jf.query.Labels, "label", nil,
+		"show only jobs with this label, as in team=vision, or team for any value; may be repeated")
+	c.Flags().StringVar(&jf.query.Sort, "sort", "", "sort by "+strings.Join(clusterdoc.JobSorts(), ", ")+
+		"; - in front turns the order around (default submitted)")
 	return c
 }
 
@@ -63,8 +75,17 @@ func (jf *jobsFlags) run(c *cobra.Command, args []string) error {
 	if jf.state != "" && !slices.Contains(stateNames(), jf.state) {
 		return usageError{fmt.Errorf("--state %q: must be one of %s", jf.state, strings.Join(stateNames(), ", "))}
 	}
-	if jf.state != "" && len(args) == 1 {
-		return usageError{errors.New("--state is for the list: leave the ID out")}
+	if sort := strings.TrimPrefix(jf.query.Sort, "-"); sort != "" && !slices.Contains(clusterdoc.JobSorts(), sort) {
+		return usageError{fmt.Errorf("--sort %q: must be one of %s, with - in front for the other direction",
+			jf.query.Sort, strings.Join(clusterdoc.JobSorts(), ", "))}
+	}
+	for _, name := range []string{"state", "user", "name", "type", "label", "sort"} {
+		if len(args) == 1 && c.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--%s is for the list: leave the ID out", name)}
+		}
+	}
+	if jf.state != "" {
+		jf.query.States = []clusterdoc.JobState{clusterdoc.JobState(jf.state)}
 	}
 	r, err := jf.open(c.Context())
 	if err != nil {
@@ -74,7 +95,7 @@ func (jf *jobsFlags) run(c *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		err = jf.showJob(c.Context(), r, args[0], jf.once, c.OutOrStdout())
 	} else {
-		err = jf.showJobs(c.Context(), r, clusterdoc.JobState(jf.state), jf.once, c.OutOrStdout())
+		err = jf.showJobs(c.Context(), r, jf.query, jf.once, c.OutOrStdout())
 	}
 	if err == nil || c.Context().Err() != nil {
 		return err
@@ -96,8 +117,8 @@ func atMostOne(name string) cobra.PositionalArgs {
 // mostShown is the number of jobs up to which the table has those that have ended.
 const mostShown = 1000
 
-// collect returns the jobs to show, in the order of their submission. left counts the jobs that are left out.
-func (cf *clusterFlags) collect(ctx context.Context, r *remote, state clusterdoc.JobState, all bool) (
+// collect returns the jobs to show. left counts the jobs that are left out.
+func (cf *clusterFlags) collect(ctx context.Context, r *remote, q clusterdoc.JobQuery, all bool) (
 	jobs []*clusterdoc.Job, cluster *clusterdoc.Cluster, left int, err error) {
 	if cluster, err = r.Cluster(ctx, cf.cluster); err != nil {
 		return nil, nil, 0, err
@@ -106,76 +127,49 @@ func (cf *clusterFlags) collect(ctx context.Context, r *remote, state clusterdoc
 	for _, n := range cluster.Jobs {
 		total += n
 	}
-	states := []clusterdoc.JobState{state}
-	if state == "" && total > mostShown && !all {
-		states = clustertext.JobStates[:4] // that have not ended
+	whole := len(q.Values()) == 0 || len(q.Values()) == 1 && q.Sort != ""
+	if len(q.States) == 0 && total > mostShown && !all {
+		q.States = slices.DeleteFunc(clusterdoc.JobStates(), clusterdoc.JobState.Final)
 	}
-	for _, s := range states {
-		for job, err := range r.ClusterJobs(ctx, cf.cluster, s) {
-			if err != nil {
-				return nil, nil, 0, err
-			}
-			jobs = append(jobs, job)
+	for job, err := range r.ClusterJobs(ctx, cf.cluster, q) {
+		if err != nil {
+			return nil, nil, 0, err
 		}
+		jobs = append(jobs, job)
 	}
-	if len(states) > 1 {
-		slices.SortStableFunc(jobs, func(a, b *clusterdoc.Job) int { return a.Submitted.Compare(b.Submitted) })
-	}
-	if state == "" {
+	if whole {
 		left = total - len(jobs)
 	}
 	return jobs, cluster, max(0, left), nil
 }
 
-func (cf *clusterFlags) showJobs(ctx context.Context, r *remote, state clusterdoc.JobState, once bool,
+func (cf *clusterFlags) showJobs(ctx context.Context, r *remote, q clusterdoc.JobQuery, once bool,
 	out io.Writer) error {
 	if cf.json {
-		jobs, _, _, err := cf.collect(ctx, r, state, true)
+		jobs, _, _, err := cf.collect(ctx, r, q, true)
 		if err != nil {
 			return err
 		}
 		if jobs == nil {
 			jobs = []*clusterdoc.Job{}
 		}
-		return printDocument(out, clusterdoc.JobList{Jobs: jobs})
+		return printDocument(out, clusterdoc.JobList{Jobs: jobs, Total: len(jobs)})
 	}
 	return showLive(ctx, out, once, func(height int) (string, bool, error) {
-		jobs, cluster, left, err := cf.collect(ctx, r, state, false)
+		jobs, cluster, left, err := cf.collect(ctx, r, q, false)
 		if err != nil {
 			return "", false, err
 		}
 		if room := height - 3; height > 0 {
 			left += max(0, len(jobs)-room)
-			jobs = latest(jobs, room)
-		}
-		if err := cf.explain(ctx, r, jobs); err != nil {
-			return "", false, err
+			if q.Sort == "" {
+				jobs = latest(jobs, room)
+			}
+			jobs = jobs[:min(len(jobs), max(room, 1))]
 		}
 		unended := slices.ContainsFunc(jobs, func(j *clusterdoc.Job) bool { return !j.State.Final() })
 		return clustertext.Jobs(cluster, jobs, left, time.Now()), !unended, nil
 	})
-}
-
-// mostExplained is how many jobs that wait are shown with the reason, for which each is asked for alone.
-const mostExplained = 10
-
-// explain adds to jobs that wait what they wait for.
-func (cf *clusterFlags) explain(ctx context.Context, r *remote, jobs []*clusterdoc.Job) error {
-	asked := 0
-	for i, j := range jobs {
-		if j.State != clusterdoc.JobWaiting || j.Reason != "" {
-			continue
-		}
-		if asked++; asked > mostExplained {
-			return nil
-		}
-		whole, err := r.ClusterJob(ctx, cf.cluster, j.ID)
-		if err != nil {
-			return err
-		}
-		jobs[i] = whole
-	}
-	return nil
 }
 
 // latest keeps as many jobs as there is room for: first those that have not ended, then the latest.

@@ -30,11 +30,13 @@ type submitFlags struct {
 	env          []string
 	secretEnv    []string
 	class        []string
+	labels       []string
 	weight       float64
 	grace        time.Duration
 	estimate     time.Duration
 	key          string
 	wait, follow bool
+	dry          bool
 }
 
 func submitCommand() *cobra.Command {
@@ -69,6 +71,9 @@ cluster the policy gives, task by task: types mix, and jobs share GPUs round by 
 With --gpus, on one node or on --nodes, the job has GPUs of its own until its end. The
 job goes on from its last checkpoint when it is started again.
 
+--dry-run submits nothing: it says when the job would start and end if no other job came,
+and which jobs would end later for it.
+
 Exit codes: 0 submitted, or with --wait and --follow succeeded; 1 the job failed or was
 cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 		Example: `  hare submit --cluster lab -- python train.py --epochs 3
@@ -97,6 +102,8 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 	f := c.Flags()
 	f.SetInterspersed(false) // flags after the command are the command's
 	f.StringVar(&sf.job.Name, "name", "", "what to call the job (default: its command)")
+	f.StringVar(&sf.job.User, "user", "", "whose job it is, for hare jobs --user")
+	f.StringArrayVar(&sf.labels, "label", nil, "a label for hare jobs --label, as in team=vision; may be repeated")
 	f.StringVar(&sf.job.Module, "module", "", "Python module of a round job, without .py")
 	f.StringVar(&sf.directory, "directory", "",
 		"directory on the nodes that has the module; a relative path is taken from here")
@@ -130,6 +137,7 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 		"a name of this submission: given again, it gives the same job and no second one")
 	f.BoolVar(&sf.wait, "wait", false, "wait for the end of the job")
 	f.BoolVar(&sf.follow, "follow", false, "print what the job prints in all its attempts, and wait for its end")
+	f.BoolVar(&sf.dry, "dry-run", false, "submit nothing: say when the job would start, and whom it would delay")
 	anyValue(c, "seed")
 	choices(c, "sync", ledger.SyncRelaxed, ledger.SyncRigid, ledger.SyncGang)
 	_ = c.MarkFlagDirname("directory")
@@ -146,12 +154,20 @@ func (sf *submitFlags) run(c *cobra.Command) error {
 	if sf.json && sf.follow {
 		return usageError{errors.New("--follow prints what the job prints: take --wait with --json")}
 	}
+	for _, name := range []string{"wait", "follow", "idempotency-key"} {
+		if sf.dry && c.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--dry-run submits nothing: leave --%s out", name)}
+		}
+	}
 	ctx := c.Context()
 	r, err := sf.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
+	if sf.dry {
+		return sf.preview(ctx, r, c.OutOrStdout())
+	}
 	job, err := r.SubmitJob(ctx, sf.cluster, &sf.job, sf.key)
 	if err != nil {
 		return sf.clusterError(r, err)
@@ -182,6 +198,19 @@ func (sf *submitFlags) run(c *cobra.Command) error {
 		return sf.clusterError(r, err)
 	}
 	return sf.ended(c.OutOrStdout(), c.ErrOrStderr(), job)
+}
+
+// preview says what would come of the job.
+func (sf *submitFlags) preview(ctx context.Context, r *remote, out io.Writer) error {
+	p, err := r.PreviewJob(ctx, sf.cluster, &sf.job)
+	switch {
+	case err != nil:
+		return sf.clusterError(r, err)
+	case sf.json:
+		return printDocument(out, p)
+	}
+	_, err = io.WriteString(out, clustertext.Preview(p, time.Now()))
+	return err
 }
 
 // noteNewCluster says that the first job of a cluster without agents is the cluster's first, where the server has
@@ -254,6 +283,9 @@ func (sf *submitFlags) fill(c *cobra.Command) (err error) {
 		return err
 	}
 	if j.Class, err = pairs("--class", sf.class, nil); err != nil {
+		return err
+	}
+	if j.Labels, err = pairs("--label", sf.labels, nil); err != nil {
 		return err
 	}
 	if given("weight") {

@@ -1,6 +1,7 @@
 package list
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -100,8 +101,126 @@ func (l *Scheduler) Explain(id string) (online.JobStatus, bool) {
 			break
 		}
 	}
-	s.Why = l.why(j, &s)
+	s.Why, s.Reason = l.why(j, &s), l.reason(j, &s)
 	return s, true
+}
+
+// Rows is online.Observable.Rows.
+func (l *Scheduler) Rows() []online.JobRow {
+	jobs := slices.Clone(l.jobs)
+	priorities := make(map[*JobState]float64, len(jobs))
+	for _, j := range jobs {
+		priorities[j] = l.rule.Priority(l, j)
+	}
+	slices.SortStableFunc(jobs, func(a, b *JobState) int {
+		if a.guarded.ticket != b.guarded.ticket { // the guard serves them first, by ticket
+			return cmp.Compare(uint64(a.guarded.ticket-1), uint64(b.guarded.ticket-1))
+		}
+		return cmp.Compare(priorities[a], priorities[b])
+	})
+	rows := make([]online.JobRow, len(jobs))
+	for i, j := range jobs {
+		rows[i] = l.Row(j)
+	}
+	return rows
+}
+
+// Row is what lists say of a job.
+func (l *Scheduler) Row(j *JobState) online.JobRow {
+	r := online.JobRow{Job: j.spec.ID, Sync: j.spec.Sync.String(), State: "running", GPUs: j.Width(),
+		WeightMicro: j.spec.WeightMicro, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs, StartUs: -1, EndUs: -1,
+		EarliestEndUs: -1}
+	if j.active == 0 {
+		if r.State = "waiting"; len(j.guarded.gpus) > 0 {
+			r.State = "gathering"
+		}
+	}
+	for i := range j.spec.On {
+		r.Types = append(r.Types, j.spec.On[i].Type)
+	}
+	for _, g := range j.gpus {
+		r.RunningOn = append(r.RunningOn, l.gpus[g].Name)
+	}
+	if len(j.gpus) > 0 {
+		r.GPUs = int64(len(j.gpus))
+	}
+	slices.Sort(r.Types)
+	slices.Sort(r.RunningOn)
+	return r
+}
+
+// reason is why, for a list.
+func (l *Scheduler) reason(j *JobState, s *online.JobStatus) online.Reason {
+	if s.TasksReady == 0 || s.State == "running" {
+		return online.Reason{}
+	}
+	if r, found := l.NoPlace(j); found {
+		return r
+	}
+	if x := &j.guarded; x.ticket > 0 {
+		free := int64(0)
+		for _, g := range x.gpus {
+			if l.gpus[g].Job == nil {
+				free++
+			}
+		}
+		return online.GathersGPUs(j.Width(), free)
+	}
+	need, lack, best := l.atOnce(j), int64(0), -1
+	for _, m := range j.modes {
+		short := max(0, need-int64(len(l.free[m.Type])))
+		if int64(l.inService[m.Type]) >= need && (best < 0 || short < lack) {
+			best, lack = m.Type, short
+		}
+	}
+	switch {
+	case best >= 0 && lack > 0:
+		return online.BusyGPUs(lack, l.types[best])
+	case best >= 0 && l.nodes != nil:
+		return online.NodesLackRoom(need)
+	case best >= 0:
+		return online.ForOthers()
+	}
+	free := int64(0) // it mixes types
+	for _, m := range j.modes {
+		free += int64(len(l.free[m.Type]))
+	}
+	if free < need {
+		return online.BusyGPUs(need-free, "GPUs")
+	}
+	return online.ForOthers()
+}
+
+// atOnce is how many GPUs must be free for the next start of a job.
+func (l *Scheduler) atOnce(j *JobState) int64 {
+	if hold, _ := l.Holding(j); hold == hare.Relaxed {
+		return j.spec.TaskGPUs()
+	}
+	return j.Width()
+}
+
+// NoPlace is why a job would not start even if all GPUs were free; false where it would.
+func (l *Scheduler) NoPlace(j *JobState) (r online.Reason, found bool) {
+	all, _ := l.Room(j)
+	var most int64
+	var types []string
+	for _, p := range j.spec.On {
+		types = append(types, p.Type)
+	}
+	for _, m := range j.modes {
+		most = max(most, int64(l.inService[m.Type]))
+	}
+	switch need := l.atOnce(j); {
+	case most == 0:
+		slices.Sort(types)
+		return online.NoneInService(types), true
+	case all == 0 || !l.FitsWhenEmpty(j):
+		if most >= need {
+			return online.NodesLackRoom(need), true
+		}
+		return online.TooFewInService(need, most), true
+	}
+	return r, false
 }
 
 func sharesType(a, b *JobState) bool {

@@ -46,7 +46,15 @@ type plannedJob struct {
 // Ask is online.Planned.Ask. It takes O(jobs + GPUs). A plan that is due before its time by
 // Config.PlanEveryUs is asked for after a later event.
 func (ro *Policy) Ask() online.PlanQuestion {
-	if r := ro.rolling; r.cfg.Aside && r.due() && r.paced(ro.NowUs()) {
+	if ro.rolling.paced(ro.NowUs()) {
+		return ro.AskNow()
+	}
+	return nil
+}
+
+// AskNow is online.Planned.AskNow.
+func (ro *Policy) AskNow() online.PlanQuestion {
+	if r := ro.rolling; r.cfg.Aside && r.due() {
 		return r.question(ro.Scheduler)
 	}
 	return nil

@@ -23,13 +23,19 @@ func (ro *Policy) Plan() online.PlanStatus {
 		s.MadeUs = r.plan.madeUs
 	}
 	s.Fallback = ro.Fallback()
+	s.Jobs = r.plannedJobs(l)
+	return s
+}
+
+// plannedJobs says what is expected of the jobs, by expected start.
+func (r *rolling) plannedJobs(l *list.Scheduler) (jobs []online.PlannedJob) {
 	line := r.lineUp(l)
 	for at, j := range line.jobs {
 		p := r.plannedJob(l, j)
 		if !p.Running {
-			p.WaitsFor = line.waitsFor(at)
+			p.Reason = line.reason(at)
 		}
-		s.Jobs = append(s.Jobs, p)
+		jobs = append(jobs, p)
 	}
 	order := func(p *online.PlannedJob) int64 {
 		if p.StartUs < 0 {
@@ -37,8 +43,29 @@ func (ro *Policy) Plan() online.PlanStatus {
 		}
 		return p.StartUs
 	}
-	slices.SortStableFunc(s.Jobs, func(a, b online.PlannedJob) int { return cmp.Compare(order(&a), order(&b)) })
-	return s
+	slices.SortStableFunc(jobs, func(a, b online.PlannedJob) int { return cmp.Compare(order(&a), order(&b)) })
+	return jobs
+}
+
+// Rows is online.Observable.Rows.
+func (ro *Policy) Rows() []online.JobRow {
+	l := ro.Scheduler
+	var rows []online.JobRow
+	for _, p := range ro.rolling.plannedJobs(l) {
+		j := l.Job(p.Job)
+		row := l.Row(j)
+		if p.Running && p.EndUs < 0 && p.EarliestEndUs >= 0 && j.Spec().Sync == hare.Rigid {
+			// The job started before a plan had it, and runs to its end where it is.
+			held := l.HeldUs(j, l.Slots()[j.GPUs()[0]].Type)
+			p.EndUs = max(min(l.RoundEndUs(j)+list.SpanUs(p.Rounds-1, held), hare.MaxExact), p.EarliestEndUs)
+		}
+		row.EndUs, row.EarliestEndUs, row.Reason = p.EndUs, p.EarliestEndUs, p.Reason
+		if !p.Running {
+			row.StartUs = p.StartUs
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // Fallback is the policy that decides because there is no plan, or because the plan is too
@@ -188,20 +215,23 @@ func (r *rolling) earliestEndUs(l *list.Scheduler, j *list.JobState) int64 {
 	return min(atUs+list.SpanUs(left, fastest), hare.MaxExact)
 }
 
-// waitsFor says what the job at a place waits for.
-func (li *lineUp) waitsFor(at int) string {
+// reason says what the job at a place waits for.
+func (li *lineUp) reason(at int) online.Reason {
 	r, l, j := li.r, li.l, li.jobs[at]
 	all, _ := l.Room(j)
+	none, lacks := l.NoPlace(j)
 	switch {
 	case j.Ready() == 0:
-		return "It waits for the end of its tasks, or for job_ended."
+		return online.Reason{Text: "It waits for the end of its tasks, or for job_ended."}
 	case all == 0:
-		return "It waits for a GPU of a type that it has a profile for: none is in service."
-	case !l.FitsWhenEmpty(j):
-		return fmt.Sprintf("It waits for GPUs that join: it needs %d at once, and no type that it may use has that many "+
-			"in service.", j.Width())
+		none.Text = "It waits for a GPU of a type that it has a profile for: none is in service."
+		return none
+	case lacks:
+		none.Text = fmt.Sprintf("It waits for GPUs that join: it needs %d at once, and no type that it may use has that "+
+			"many in service.", j.Width())
+		return none
 	}
-	var parts []string
+	var parts, busy []string
 	var before, holders []int
 	for _, c := range li.want[at] {
 		free := int64(len(l.Free()[c.Type]))
@@ -212,6 +242,7 @@ func (li *lineUp) waitsFor(at int) string {
 		if free < c.Count {
 			n, _ := slices.BinarySearch(li.hold[c.Type], at)
 			holders = union(holders, li.hold[c.Type][n:])
+			busy = append(busy, fmt.Sprintf("%d %s", c.Count-free, l.Types()[c.Type]))
 		}
 	}
 	text := "It waits for " + strings.Join(parts, " and ") + "."
@@ -223,12 +254,27 @@ func (li *lineUp) waitsFor(at int) string {
 	if len(holders) > 0 {
 		text += " GPUs are held by " + li.names(holders) + ", behind it."
 	}
+	newcomer := r.isNew(j) && r.cfg.Aside && !r.fallsBack(l)
 	if r.fallsBack(l) {
 		text += " " + r.fallback.Name + " decides, because there is no plan that is new enough."
-	} else if r.isNew(j) && r.cfg.Aside {
+	} else if newcomer {
 		text += " The job came after the plan was asked for."
 	}
-	return text
+	x := online.Reason{Code: online.PlannedLater, Short: "planned later", Text: text}
+	switch {
+	case len(busy) > 0:
+		x.Code, x.Short = online.Busy, online.InFew("GPUs busy", "%s busy", strings.Join(busy, ", "))
+	case l.Nodes() != nil && len(li.want[at]) == 1 && l.RoomNow(j, li.want[at][0].Type, j.Spec().Tasks) < j.Spec().Tasks:
+		none := online.NodesLackRoom(j.Width())
+		x.Code, x.Short = none.Code, none.Short
+	case newcomer:
+		x.Code, x.Short = online.NextPlan, "starts with the next plan"
+	case len(before) > 0:
+		x.Short = online.InFew("after another job", "after %s", hare.Clip(li.jobs[before[len(before)-1]].Spec().ID))
+	case r.fallsBack(l):
+		x.Code, x.Short = online.Reserved, "GPUs kept for other jobs"
+	}
+	return x
 }
 
 // union is the union of two ascending lists, which may be one of them.

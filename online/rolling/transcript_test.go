@@ -55,7 +55,7 @@ func statusText(s online.PlanStatus) string {
 		s.Value, s.Bound.Float())
 	for _, j := range s.Jobs {
 		b += fmt.Sprintf("%s running %t, %d rounds on %v from %s to %s, at the earliest %s. %s\n", j.Job, j.Running,
-			j.Rounds, j.Types, seconds(j.StartUs), seconds(j.EndUs), seconds(j.EarliestEndUs), j.WaitsFor)
+			j.Rounds, j.Types, seconds(j.StartUs), seconds(j.EndUs), seconds(j.EarliestEndUs), j.Reason.Text)
 	}
 	return b
 }

@@ -98,6 +98,28 @@ func BenchmarkOpen(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	runAll(b, c, jobs)
+	for b.Loop() {
+		b.StopTimer()
+		_ = cs.Close()
+		_ = s.Close()
+		b.StartTimer()
+		s, cs = openBench(b, dir)
+		c, err := cs.Cluster("", "lab")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := c.Describe(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = cs.Close()
+	_ = s.Close()
+}
+
+// runAll runs jobs of one GPU to their ends.
+func runAll(b *testing.B, c *clusters.Cluster, jobs int) {
+	b.Helper()
 	n := &node{r: registration("a", "V100", "V100", "V100", "V100", "V100", "V100", "V100", "V100")}
 	for range 120 {
 		n.r.Devices = append(n.r.Devices, n.r.Devices[0])
@@ -131,22 +153,49 @@ func BenchmarkOpen(b *testing.B) {
 		b.Fatal(err)
 	}
 	group.Wait()
-	for b.Loop() {
-		b.StopTimer()
-		_ = cs.Close()
-		_ = s.Close()
-		b.StartTimer()
-		s, cs = openBench(b, dir)
-		c, err := cs.Cluster("", "lab")
+}
+
+// BenchmarkLists lists 50 of 100,000 jobs that have ended, and of 100,000 that wait beside 10,000 of them.
+func BenchmarkLists(b *testing.B) {
+	queries := map[string]clusterdoc.JobQuery{"newest": {Sort: "-submitted"}, "text": {Text: "7 "}, "end": {Sort: "-end"},
+		"user": {User: "ann", Sort: "name"}, "place": {States: []clusterdoc.JobState{clusterdoc.JobWaiting}, Sort: "place"}}
+	for _, k := range []struct {
+		name           string
+		ended, waiting int
+		policy         string
+	}{{"ended", 100_000, 0, "fifo"}, {"waiting-fifo", 10_000, 100_000, "fifo"},
+		{"waiting-rolling", 10_000, 10_000, "rolling"}, {"small-rolling", 1000, 1000, "rolling"}} {
+		s, cs := openBench(b, b.TempDir())
+		c, err := cs.Create(b.Context(), "", &clusterdoc.NewCluster{Name: "lab", Policy: k.policy})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := c.Describe(b.Context()); err != nil {
-			b.Fatal(err)
+		runAll(b, c, k.ended)
+		var group sync.WaitGroup
+		for range 64 {
+			group.Go(func() {
+				for range (k.waiting + 128) / 64 {
+					job := &clusterdoc.NewJob{Command: []string{"sleep"}, User: "ann"}
+					_, err := c.Submit(context.Background(), job, "")
+					if err != nil && k.waiting < 100_000 { // beyond which no job may wait
+						b.Error(err)
+					}
+				}
+			})
 		}
+		group.Wait()
+		for name, q := range queries {
+			b.Run(k.name+"/"+name, func(b *testing.B) {
+				for b.Loop() {
+					if _, err := c.Jobs(b.Context(), &clusters.Query{JobQuery: q, Limit: 50}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+		_ = cs.Close()
+		_ = s.Close()
 	}
-	_ = cs.Close()
-	_ = s.Close()
 }
 
 // openBench opens sessions and clusters over one store on disk, as hare serve does.

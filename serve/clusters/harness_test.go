@@ -49,7 +49,7 @@ func newServer(t *testing.T, lease time.Duration) *server {
 func (s *server) open() {
 	var err error
 	s.quotas = admission.NewQuotas(s.quota, nil)
-	s.sessions, err = sessions.Open(context.Background(), sessions.Config{Store: s.logs, Quotas: s.quotas})
+	s.sessions, err = sessions.Open(context.Background(), sessions.Config{Store: s.logs, Quotas: s.quotas, Now: s.now})
 	if err != nil {
 		s.t.Fatal(err)
 	}

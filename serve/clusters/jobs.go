@@ -3,7 +3,6 @@ package clusters
 import (
 	"context"
 	"crypto/rand"
-	"math"
 
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
@@ -62,73 +61,35 @@ func (c *Cluster) Cancel(ctx context.Context, id, by string) (job *clusterdoc.Jo
 	return job, err
 }
 
-// Job describes a job with all of its attempts, and what it waits for.
+// Job describes a job with all of its attempts, what it waits for, and what is expected of it.
 func (c *Cluster) Job(ctx context.Context, id string) (job *clusterdoc.Job, err error) {
-	waits := false
-	err = c.do(ctx, &request{
+	var v *outlook
+	look := &request{
 		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
-			if l.Job(id, false) == nil {
+			if job = l.Job(id, true); job == nil {
 				return nil, ErrNoJob
 			}
 			return nil, nil
 		},
 		after: func(l *ledger.Ledger) {
-			job, waits = l.Job(id, true), l.InSession(id)
-			if job.State == clusterdoc.JobWaiting {
-				why := l.WhyNot(id)
-				if why == "" {
-					why = l.WaitsFor(id)
-				}
-				if why != "" {
-					job.Reason, waits = why, false
-				}
+			if job = l.Job(id, true); v != nil {
+				v.look(l, job)
 			}
 		},
-	})
-	if err != nil {
+	}
+	if err = c.do(ctx, look); err != nil {
 		return nil, err
 	}
+	if !job.State.Final() {
+		if v, err = c.outlook(ctx, func(clusterdoc.JobState) bool { return true }); err == nil {
+			v.ask(id)
+			err = c.do(ctx, look)
+		}
+		if err != nil {
+			return nil, err
+		}
+		v.complete(job)
+	}
 	job.CopyProblem = c.copyProblem(id)
-	if job.State.Final() {
-		return job, nil
-	}
-	if waits {
-		if status, found, err := c.session.Explain(ctx, id); err == nil && found {
-			job.Reason = status.Why
-		}
-	}
-	c.expect(ctx, job)
 	return job, nil
-}
-
-// expect adds what the session's plan says of a job, where there is a plan.
-func (c *Cluster) expect(ctx context.Context, job *clusterdoc.Job) {
-	plan, err := c.session.Plan(ctx)
-	if err != nil {
-		return
-	}
-	for i := range plan.Jobs {
-		if p := &plan.Jobs[i]; p.Job == job.ID {
-			from := func(us int64) *float64 {
-				if us < 0 {
-					return nil
-				}
-				s := math.Round(float64(max(0, us-plan.AtUs))/1e3) / 1e3
-				return &s
-			}
-			if !p.Running {
-				job.ExpectedInS = from(p.StartUs)
-			}
-			job.ExpectedEndInS, job.EarliestEndInS = from(p.EndUs), from(p.EarliestEndUs)
-		}
-	}
-}
-
-// Jobs describes at most limit jobs after the job of an ID.
-func (c *Cluster) Jobs(ctx context.Context, after string, limit int, state clusterdoc.JobState) (
-	list *clusterdoc.JobList, err error) {
-	list = &clusterdoc.JobList{}
-	err = c.do(ctx, &request{prepare: func(*ledger.Ledger) (*ledger.Record, error) { return nil, nil },
-		after: func(l *ledger.Ledger) { list.Jobs, list.Next = l.Jobs(after, limit, state) }})
-	return list, err
 }

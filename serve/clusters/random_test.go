@@ -104,7 +104,7 @@ func randomCluster(t *testing.T, seed uint64) {
 		}
 		checkHolders(t, c)
 	}
-	jobs, _ := c.Jobs(t.Context(), "", 100, "")
+	jobs, _ := c.Jobs(t.Context(), &clusters.Query{Limit: 100})
 	for _, j := range jobs.Jobs {
 		if !j.State.Final() {
 			t.Errorf("job %s is %s for ever: %s %+v", j.ID, j.State, j.Reason, j.NewJob)
@@ -115,7 +115,7 @@ func randomCluster(t *testing.T, seed uint64) {
 // checkHolders checks that a GPU is held by one task that has not ended, and that live attempts are whole.
 func checkHolders(t *testing.T, c *clusters.Cluster) {
 	t.Helper()
-	list, err := c.Jobs(t.Context(), "", 1000, "")
+	list, err := c.Jobs(t.Context(), &clusters.Query{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hare-sched/hare/serve/clusters"
 	"github.com/hare-sched/hare/serve/store"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
@@ -58,7 +59,7 @@ func TestOpenBySnapshot(t *testing.T) {
 			ended++
 		}
 	}
-	want, err := c.Jobs(t.Context(), "", 100, "")
+	want, err := c.Jobs(t.Context(), &clusters.Query{Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestOpenBySnapshot(t *testing.T) {
 			s.journals.SessionStore = changed
 			s.open()
 			defer s.close()
-			got, err := s.cluster().Jobs(t.Context(), "", 100, "")
+			got, err := s.cluster().Jobs(t.Context(), &clusters.Query{Limit: 100})
 			switch {
 			case test.bad:
 				if !errors.As(err, new(*store.CorruptError)) {

@@ -268,7 +268,7 @@ func soak(t *testing.T, seed uint64) {
 	}
 	list := func() (all *clusterdoc.JobList) {
 		if err := w.call(func(c *clusters.Cluster) (err error) {
-			all, err = c.Jobs(context.Background(), "", 1000, "")
+			all, err = c.Jobs(context.Background(), &clusters.Query{Limit: 1000})
 			return err
 		}); err != nil {
 			t.Error(err)

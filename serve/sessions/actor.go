@@ -247,6 +247,7 @@ func (a *actor) unload(forGood bool) bool {
 		close(p.done)
 	}
 	a.dropPlans()
+	a.session.forgetOutlook()
 	a.session.actor = nil
 	a.session.unclaim()
 	return true

@@ -50,6 +50,8 @@ func (q *planQuestion) Answer(ctx context.Context) ([]byte, error) {
 	return q.text(), nil
 }
 
+func (p *planned) AskNow() online.PlanQuestion { return p.Ask() }
+
 func (p *planned) Ask() online.PlanQuestion {
 	if p.hands != nil && p.hands.ask != nil {
 		p.hands.ask()

@@ -151,6 +151,9 @@ type Session struct {
 	ended        error         // why no more events are accepted; set before gone is closed
 	gone         chan struct{} // closed when no more events are accepted
 
+	planMu  sync.Mutex
+	outlook *kept // of the last Outlook, while the session is in memory
+
 	wakeMu sync.Mutex
 	wake   chan struct{} // closed and replaced when rows were added
 }
@@ -325,4 +328,28 @@ func (e *QuarantineError) Error() string {
 	}
 	return fmt.Sprintf("the policy of session %s panicked%s: the session takes no events until the server starts "+
 		"again; its log can be read", e.Session, at)
+}
+
+// kept is the part of an Outlook that the next one may have, too.
+type kept struct {
+	seq, atUs int64
+	made      time.Time
+	took      time.Duration
+	// Planned says that the rows go by a plan.
+	Planned bool
+	// Rows are the jobs, those that wait in the order in which they are expected to start, or in which the policy
+	// looks at them. They must not be written to.
+	Rows []online.JobRow
+	at   map[string]int
+
+	mu     sync.Mutex
+	policy online.Observable // a copy that nobody else has
+}
+
+// forgetOutlook frees the memory of the last outlook.
+func (s *Session) forgetOutlook() {
+	if s.planMu.TryLock() { // whoever has it is making another one
+		s.outlook = nil
+		s.planMu.Unlock()
+	}
 }

@@ -7,6 +7,7 @@ package clusters
 
 import (
 	"encoding/json"
+	"net/url"
 	"time"
 )
 
@@ -67,6 +68,11 @@ func (s JobState) Final() bool { return s == JobSucceeded || s == JobFailed || s
 type NewJob struct {
 	// Name is for people; without it the job is called after its command or module.
 	Name string `json:"name,omitempty"`
+	// User is whose job it is, for people: lists can be filtered by it. It has at most 100 characters.
+	User string `json:"user,omitempty"`
+	// Labels are for people, and for filters of lists: at most 16, with keys of at most 63 characters without = and
+	// values of at most 200. How a job is scheduled does not depend on them.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Command is the argument vector. No shell reads it.
 	Command []string `json:"command,omitempty"`
 	// Module is the Python module of a round job: it has build(), batch() and loss() (docs/use/run-jobs.md#round-jobs).
@@ -129,8 +135,21 @@ type Job struct {
 	NewJob
 	// State is waiting, starting, running or stopping; or succeeded, failed or cancelled, which are final.
 	State JobState `json:"state" swaggertype:"string"`
+	// Place counts the waiting jobs that are expected to start no later than this waiting one, itself included: by
+	// expected start, then by submission. Without a plan it goes by the order in which the policy looks at jobs.
+	Place int `json:"place,omitempty"`
 	// Reason says in one line what the job waits for, why it failed, or who cancelled it.
-	Reason    string     `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// ReasonShort says it in at most six words.
+	ReasonShort string `json:"reason_short,omitempty"`
+	// ReasonCode is no_service where too few GPUs, or no nodes, are in service that the job may use; busy where GPUs that
+	// it wants are busy; planned_later where they are free and the plan has others first; reserved where they are kept
+	// for others; fragmented where no nodes have room, although GPUs are free; gathering where GPUs are kept for the job
+	// until there are enough; quota where the user's quota is used up; next_plan where the job came after the plan was
+	// asked for; arriving where the scheduler does not know the job yet; checkpoint where it waits for a node with its
+	// checkpoint; or says that the job is stopping, has failed, or was cancelled.
+	ReasonCode string `json:"reason_code,omitempty" enums:"no_service,busy,planned_later,reserved,fragmented,gathering,quota,next_plan,arriving,checkpoint,stopping,failed,cancelled"`
+
 	Submitted time.Time  `json:"submitted" swaggertype:"string" format:"date-time"`
 	Started   *time.Time `json:"started,omitempty" swaggertype:"string" format:"date-time"` // of the last attempt
 	Ended     *time.Time `json:"ended,omitempty" swaggertype:"string" format:"date-time"`
@@ -189,9 +208,42 @@ type TaskInfo struct {
 	Error    string `json:"error,omitempty"`
 } //	@name	ManagedTask
 
-// JobList lists jobs, the oldest first.
+// Preview is what is expected of a job that is submitted now, if no other job comes.
+type Preview struct {
+	// ExpectedInS and ExpectedEndInS are the seconds until the start and the end that the plan with the job expects. They
+	// are left out where it expects nothing.
+	ExpectedInS    *float64 `json:"expected_in_s,omitempty"`
+	ExpectedEndInS *float64 `json:"expected_end_in_s,omitempty"`
+	// EarliestEndInS is the proved least number of seconds until the end, if what the plan knows is right.
+	EarliestEndInS *float64 `json:"earliest_end_in_s,omitempty"`
+	// Place is that among the jobs that wait; it is left out where the job starts at once.
+	Place int `json:"place,omitempty"`
+	// Reason says what the job would wait for. The codes are those of jobs, and length_unknown where the plan has no
+	// start for it because it knows no time of it.
+	Reason      string `json:"reason,omitempty"`
+	ReasonShort string `json:"reason_short,omitempty"`
+	ReasonCode  string `json:"reason_code,omitempty" enums:"no_service,busy,planned_later,reserved,fragmented,gathering,quota,next_plan,length_unknown"`
+	// Delayed counts the jobs that are expected to end at least a second later than without the job.
+	Delayed int `json:"delayed"`
+	// Delays are those that are delayed the most, at most 100.
+	Delays []*Delay `json:"delays"`
+	// Assumes says what these times rest on.
+	Assumes string `json:"assumes"`
+} //	@name	JobPreview
+
+// Delay is by how many seconds another job would end later.
+type Delay struct {
+	Job  string  `json:"job"`
+	Name string  `json:"name,omitempty"`
+	User string  `json:"user,omitempty"`
+	ByS  float64 `json:"by_s"`
+} //	@name	PreviewDelay
+
+// JobList lists jobs.
 type JobList struct {
 	Jobs []*Job `json:"jobs"`
+	// Total counts the jobs that match, of all pages.
+	Total int `json:"total"`
 	// Next is what to give as after for the jobs that follow. It is left out at the end.
 	Next string `json:"next,omitempty"`
 } //	@name	ManagedJobList
@@ -239,3 +291,52 @@ type Drain struct {
 
 // parametersText is the JSON form of the parameters of a policy.
 type parametersText = json.RawMessage
+
+// JobQuery says which jobs a list has, and in which order. The zero value means all jobs, by submission.
+type JobQuery struct {
+	// States are the states of the jobs; none means all.
+	States []JobState
+	// User is the user of the jobs.
+	User string
+	// Name is a part of their name, in upper or lower case.
+	Name string
+	// Type is a GPU type: of jobs that say where they may run, one of these types; of others, where they run or ran, and
+	// while they wait any type.
+	Type string
+	// Labels are labels that the jobs have: key=value, or key for any value.
+	Labels []string
+	// Text is a part of the ID, name, user, module, of a label's value, or of the first 1,000 bytes of the command, in
+	// upper or lower case.
+	Text string
+	// Sort is one of JobSorts, with - in front for the other direction; "" means submitted. Jobs of which it is not known
+	// come last, and those that are alike stand by submission.
+	Sort string
+}
+
+// JobSorts are what jobs may be sorted by.
+func JobSorts() []string {
+	return []string{"submitted", "place", "start", "end", "weight", "gpus", "user", "name", "state"}
+}
+
+// JobStates are the states of jobs, in the order in which jobs go through them; the final ones are last.
+func JobStates() []JobState {
+	return []JobState{JobWaiting, JobStarting, JobRunning, JobStopping, JobSucceeded, JobFailed, JobCancelled}
+}
+
+// Values are the query parameters of GET /v1/clusters/{cluster}/jobs.
+func (q *JobQuery) Values() url.Values {
+	v := url.Values{}
+	for _, s := range q.States {
+		v.Add("state", string(s))
+	}
+	for _, l := range q.Labels {
+		v.Add("label", l)
+	}
+	for name, text := range map[string]string{"user": q.User, "name": q.Name, "type": q.Type, "q": q.Text,
+		"sort": q.Sort} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	return v
+}

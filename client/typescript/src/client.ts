@@ -8,6 +8,7 @@ import type {
   Event as SessionEvent,
   Explanation,
   Instance,
+  JobPreview,
   ManagedCluster,
   ManagedClusterList,
   ManagedJob,
@@ -21,6 +22,7 @@ import type {
   Report,
   Result,
   Session,
+  SessionJobRow,
   SessionPlan,
   SessionRequest,
   Simulation,
@@ -133,12 +135,12 @@ export interface LogPosition {
 export const jobEnded = (job: Pick<ManagedJob, "state">): boolean =>
   job.state === "succeeded" || job.state === "failed" || job.state === "cancelled";
 
+/** Query parameters; one with several values is repeated. */
+export type Query = Record<string, string | number | readonly string[]>;
+
 const longPoll = 25; // seconds that one request waits for the end of a solve
 const maxBackoff = 10;
 const maxLine = 64 << 20;
-
-/** Parameters of a path. A list gives the same one several times. */
-export type Query = Record<string, string | number | string[]>;
 
 interface Call {
   method?: string;
@@ -398,6 +400,11 @@ export class Hare {
     return this.json(path("sessions", id, "plan"));
   }
 
+  /** Yields the jobs of a session that have not ended; the query may have state, type, q and sort. */
+  sessionJobs(id: string, query: Query = {}): AsyncGenerator<SessionJobRow> {
+    return this.pages(path("sessions", id, "jobs"), "jobs", query);
+  }
+
   /** Yields the sessions, the oldest first; q and label filter them. */
   sessions(query: Query = {}): AsyncGenerator<Session> {
     return this.pages(path("sessions"), "sessions", query);
@@ -482,9 +489,21 @@ export class Hare {
     return this.json(path("clusters", cluster, "jobs"), { method: "POST", body: job, headers });
   }
 
-  /** Yields the jobs of a managed cluster, the oldest first and each with its last attempt. */
-  clusterJobs(cluster: string, state?: ManagedJob["state"]): AsyncGenerator<ManagedJob> {
-    return this.pages(path("clusters", cluster, "jobs"), "jobs", state === undefined ? {} : { state });
+  /**
+   * Resolves to when a job would start and end if it were submitted now and no other job came, and which jobs it would
+   * delay. A cluster whose policy makes no plans throws a Problem with the code no_plan.
+   */
+  previewJob(cluster: string, job: NewManagedJob): Promise<JobPreview> {
+    return this.json(`${path("clusters", cluster)}/jobs:preview`, { method: "POST", body: job });
+  }
+
+  /**
+   * Yields the jobs of a managed cluster, the oldest first and each with its last attempt. The query chooses and
+   * orders them: state, user, name, type, label, q, sort.
+   */
+  clusterJobs(cluster: string, query: ManagedJob["state"] | Query = {}): AsyncGenerator<ManagedJob> {
+    const all = typeof query === "string" ? { state: query } : query;
+    return this.pages(path("clusters", cluster, "jobs"), "jobs", all);
   }
 
   /** Resolves to a job of a managed cluster: what it waits for, where it runs, how its attempts ended. */
@@ -598,9 +617,10 @@ export class Hare {
       init.body = call.text ?? JSON.stringify(call.body);
     }
     if (call.signal) init.signal = call.signal;
-    const query = new URLSearchParams(
-      Object.entries(call.query ?? {}).flatMap(([k, v]) => [v].flat().map(one => [k, String(one)])),
-    );
+    const query = new URLSearchParams();
+    for (const [name, values] of Object.entries(call.query ?? {})) {
+      for (const value of [values].flat()) query.append(name, String(value));
+    }
     const target = this.url + at + (query.size > 0 ? `?${query}` : "");
     const response = await this.cfg
       .fetch(target, init)

@@ -20,6 +20,11 @@ func (l *Ledger) Job(id string, all bool) *clusterdoc.Job {
 	if j == nil {
 		return nil
 	}
+	return j.describe(all)
+}
+
+// describe describes a job with all its attempts, or with the last one alone.
+func (j *job) describe(all bool) *clusterdoc.Job {
 	d := &clusterdoc.Job{ID: j.id, NewJob: j.spec, State: j.state, Reason: j.reason, Submitted: instant(j.submittedUs),
 		Started: instantOrNil(j.startedUs), Ended: instantOrNil(j.endedUs), Failures: j.failures, Lost: j.lost}
 	if r := j.rounds; r != nil {
@@ -59,32 +64,8 @@ func (l *Ledger) Job(id string, all bool) *clusterdoc.Job {
 		}
 		d.Attempts = append(d.Attempts, x)
 	}
+	explain(d)
 	return d
-}
-
-// Jobs describes at most limit jobs after the job of an ID, by submission; state "" means all. next is the ID
-// to go on after, "" at the end. Lists leave variables out.
-func (l *Ledger) Jobs(after string, limit int, state clusterdoc.JobState) (jobs []*clusterdoc.Job, next string) {
-	n, _ := strconv.Atoi(strings.TrimPrefix(after, "j"))
-	jobs = []*clusterdoc.Job{}
-	for i := max(0, n); i < len(l.byTime); i++ {
-		var s clusterdoc.JobState
-		if j := l.byTime[i]; j != nil {
-			s = j.state
-		} else {
-			s = l.past.state(i)
-		}
-		if state != "" && s != state {
-			continue
-		}
-		if len(jobs) == limit {
-			return jobs, jobs[limit-1].ID
-		}
-		job := l.Job(jobID(i+1), false)
-		job.Env, job.SecretEnv = nil, nil
-		jobs = append(jobs, job)
-	}
-	return jobs, ""
 }
 
 // JobOfKey is the job that was submitted with an Idempotency-Key; "" where there is none.
@@ -250,14 +231,11 @@ func (l *Ledger) JobsWait() bool {
 	return l.counts[clusterdoc.JobWaiting] > 0 && len(l.types) > 0
 }
 
-// WhyNot says what keeps a waiting job from ever starting on the cluster as it is; "" where nothing does.
-func (l *Ledger) WhyNot(id string) string {
-	j := l.jobs[id]
-	if j == nil || j.state != clusterdoc.JobWaiting {
-		return ""
-	}
+// whyNot says what keeps a waiting job from ever starting on the cluster as it is, also in a few words; "" where
+// nothing does.
+func (l *Ledger) whyNot(j *job) (text, short string) {
 	if len(l.types) == 0 {
-		return "waits for the first agent of the cluster: start hare agent on a node"
+		return "waits for the first agent of the cluster: start hare agent on a node", "no agent has registered"
 	}
 	total, fit := l.inService(j, nil)
 	names, best := []string{}, 0
@@ -266,7 +244,13 @@ func (l *Ledger) WhyNot(id string) string {
 		best = max(best, fit[t])
 	}
 	if best >= j.tasks {
-		return ""
+		return "", ""
+	}
+	short = "no GPU in service"
+	if len(names) > 0 {
+		short = fmt.Sprintf("needs %d GPUs of one type", j.tasks*j.perTask)
+	} else if types := slices.Sorted(maps.Keys(j.spec.On)); len(types) == 1 && !strings.Contains(types[0], " ") {
+		short = "no " + types[0] + " in service"
 	}
 	wants := strconv.Itoa(j.tasks*j.perTask) + " GPUs of one type"
 	if j.tasks*j.perTask == 1 {
@@ -276,13 +260,13 @@ func (l *Ledger) WhyNot(id string) string {
 		wants += ", " + strconv.Itoa(j.perTask) + " a node"
 	}
 	if len(names) == 0 && len(j.spec.On) == 0 {
-		return "wants " + wants + ", and no GPU is in service" + l.outOfService(j)
+		return "wants " + wants + ", and no GPU is in service" + l.outOfService(j), short
 	}
 	if len(names) == 0 {
 		return "wants " + wants + " out of " + strings.Join(slices.Sorted(maps.Keys(j.spec.On)), ", ") +
-			": no GPU of these types is in service" + l.outOfService(j)
+			": no GPU of these types is in service" + l.outOfService(j), short
 	}
-	return "wants " + wants + ": in service are " + strings.Join(names, ", ")
+	return "wants " + wants + ": in service are " + strings.Join(names, ", "), short
 }
 
 // outOfService says why the first nodes by name that have GPUs for a job offer none.

@@ -133,6 +133,8 @@ type (
 		Grants   []savedGrant     `json:",omitempty"`
 		Counted  map[string]int64 `json:",omitempty"`
 		Anywhere bool             `json:",omitempty"`
+
+		Ran []string `json:",omitempty"` // of a job that has ended: on which GPU types, for lists
 	}
 	savedGrant struct {
 		Round int64 `json:",omitempty"`
@@ -281,7 +283,7 @@ func (l *Ledger) restore(s *savedLedger, past []byte) error {
 		l.grow(s.Jobs[n-1].ID)
 	}
 	for i := range s.Jobs {
-		j, err := l.decoded(&s.Jobs[i])
+		j, err := decoded(&s.Jobs[i], l.agentNamed)
 		if err != nil {
 			return err
 		}
@@ -319,8 +321,10 @@ func (l *Ledger) restore(s *savedLedger, past []byte) error {
 	return err
 }
 
+func (l *Ledger) agentNamed(name string) *agent { return l.agents[name] }
+
 // decoded is the job of a saved form.
-func (l *Ledger) decoded(s *savedJob) (*job, error) {
+func decoded(s *savedJob, agentNamed func(string) *agent) (*job, error) {
 	j := newJob(jobID(s.ID), &s.Spec)
 	j.key, j.secretSum, j.state, j.reason, j.cancelled = s.Key, s.SecretSum, s.State, s.Reason, s.Cancelled
 	j.submittedUs, j.startedUs, j.endedUs = s.SubmittedUs, s.StartedUs, s.EndedUs
@@ -336,7 +340,7 @@ func (l *Ledger) decoded(s *savedJob) (*job, error) {
 		r.lost, r.reported, r.loss, r.saved, r.trainedUs, r.copy = s.LostRound, s.Round, s.Loss, s.SavedRound, s.TrainedUs,
 			s.Copy
 		for _, name := range s.Holders {
-			a := l.agents[name]
+			a := agentNamed(name)
 			if a == nil {
 				return nil, fmt.Errorf("job %s has a checkpoint on %q, which is not an agent", j.id, name)
 			}
@@ -356,7 +360,7 @@ func (l *Ledger) decoded(s *savedJob) (*job, error) {
 		j.affinity = &affinity{s.Affinity.Nodes, s.Affinity.Avoid, s.Affinity.UntilUs}
 	}
 	for i := range s.Attempts {
-		at, err := l.decodedAttempt(j, int64(i+1), &s.Attempts[i])
+		at, err := decodedAttempt(j, int64(i+1), &s.Attempts[i], agentNamed)
 		if err != nil {
 			return nil, err
 		}
@@ -375,14 +379,14 @@ func (l *Ledger) decoded(s *savedJob) (*job, error) {
 }
 
 // decodedAttempt is the attempt of a saved form.
-func (l *Ledger) decodedAttempt(j *job, number int64, s *savedAttempt) (*attempt, error) {
+func decodedAttempt(j *job, number int64, s *savedAttempt, agentNamed func(string) *agent) (*attempt, error) {
 	at := &attempt{number: number, running: s.Running, stopping: s.Stopping, failed: s.Failed, lost: s.Lost,
 		saved: s.Saved, error: s.Error, result: s.Result, orderedUs: s.OrderedUs, endedUs: s.EndedUs}
 	if j.relaxed != nil && len(s.Tasks) != 1 {
 		return nil, fmt.Errorf("an attempt of job %s has %d parameter servers", j.id, len(s.Tasks))
 	}
 	agentOf := func(name string) (*agent, error) {
-		if a := l.agents[name]; a != nil {
+		if a := agentNamed(name); a != nil {
 			return a, nil
 		}
 		return nil, fmt.Errorf("job %s has a task on %q, which is not an agent", j.id, name)
@@ -448,7 +452,9 @@ func (l *Ledger) archive() error {
 		n := min(len(l.ended), chunkJobs)
 		chunk := make([]endedJob, n)
 		for i, j := range l.ended[:n] {
-			text, err := json.Marshal(j.encoded())
+			s := j.encoded()
+			s.Ran = j.types()
+			text, err := json.Marshal(s)
 			if err != nil {
 				return err
 			}
@@ -496,7 +502,7 @@ func (l *Ledger) find(id string) *job {
 	}
 	var j *job
 	if err == nil {
-		j, err = l.decoded(&s)
+		j, err = decoded(&s, l.agentNamed)
 	}
 	if err != nil {
 		// The checksum of the snapshot was right, so that only a fault of this program can lead here.

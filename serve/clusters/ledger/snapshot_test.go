@@ -46,7 +46,8 @@ func randomRecord(rng *rand.Rand, l *Ledger) *Record {
 
 func randomSubmit(rng *rand.Rand) *Submit {
 	s := &Submit{Job: clusterdoc.NewJob{Name: "job", Command: []string{"true"}, GPUs: 1 + rng.IntN(3),
-		Retries: rng.IntN(3), Env: map[string]string{"A": fmt.Sprint(rng.IntN(9))}}}
+		Retries: rng.IntN(3), Env: map[string]string{"A": fmt.Sprint(rng.IntN(9))},
+		User: []string{"", "ann", "ben"}[rng.IntN(3)], Labels: map[string]string{"team": fmt.Sprint(rng.IntN(3))}}}
 	if rng.IntN(3) == 0 {
 		s.Job.Command, s.Job.Module, s.Job.Directory, s.Job.Rounds = nil, "line", "/jobs", 100
 		s.Job.GPUs, s.Job.Retries = 1, 5
@@ -340,7 +341,7 @@ func look(l *Ledger, seen map[string]bool) {
 // compare says how two states differ. What Apply does not look at is left out: where jobs that have ended stand, and
 // that they are among those that the next answer or tick forgets.
 func compare(a, b *Ledger) string {
-	options := cmp.Options{cmp.AllowUnexported(parts...),
+	options := cmp.Options{cmp.AllowUnexported(parts...), cmpopts.IgnoreUnexported(Traits{}),
 		cmpopts.EquateEmpty()}
 	links := cmp.Options{options, cmp.Comparer(func(x, y *agent) bool { return x.Name == y.Name }),
 		cmp.Comparer(func(x, y *job) bool { return x == nil && y == nil || x != nil && y != nil && x.id == y.id })}
@@ -368,9 +369,22 @@ func compare(a, b *Ledger) string {
 			diff += id + " is final or closed in one of them\n"
 		}
 	}
-	one, _ := a.Jobs("", 1000, clusterdoc.JobFailed)
-	two, _ := b.Jobs("", 1000, clusterdoc.JobFailed)
-	return diff + cmp.Diff(one, two)
+	return diff + cmp.Diff(rowsOf(a), rowsOf(b), cmpopts.IgnoreUnexported(Row{}, Traits{}))
+}
+
+// rowsOf are the rows of all jobs, by number.
+func rowsOf(l *Ledger) []Row {
+	rows, past := l.Rows(func(clusterdoc.JobState) bool { return true }, false)
+	ended, err := past.Rows()
+	if err != nil {
+		panic(err)
+	}
+	rows = append(rows, ended...)
+	for i := range rows {
+		rows[i].Types = nil // an agent may have other GPUs by now
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return a.Number - b.Number })
+	return rows
 }
 
 func TestBadSnapshots(t *testing.T) {
@@ -407,7 +421,13 @@ func FuzzRestore(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, _ = l.Jobs("", 10, "")
+		all := func(clusterdoc.JobState) bool { return true }
+		ids, _, _ := l.States(all, 0, 10, false)
+		for _, id := range ids {
+			_ = l.Job(id, false)
+		}
+		_, past := l.Rows(all, true)
+		_, _ = past.Rows()
 		_ = l.Agents()
 	})
 }

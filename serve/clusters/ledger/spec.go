@@ -66,6 +66,24 @@ func seconds(spec *clusterdoc.NewJob, gpuType string) float64 {
 	return spec.On[gpuType]
 }
 
+// LeastSeconds is how long the job says that it takes where it takes the least; false where it does not say for some
+// type, or has no GPUs of its own.
+func LeastSeconds(spec *clusterdoc.NewJob) (least float64, ok bool) {
+	if Shares(spec) {
+		return 0, false
+	}
+	for t := range spec.On {
+		s := seconds(spec, t)
+		if s == 0 {
+			return 0, false
+		}
+		if !ok || s < least {
+			least, ok = s, true
+		}
+	}
+	return least, ok
+}
+
 // RoundTasks is the number of tasks of a round of a round job.
 func RoundTasks(spec *clusterdoc.NewJob) int {
 	if spec.Tasks > 0 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -22,6 +23,7 @@ type Ledger struct {
 	byTime  []*job // by submission; nil where the archive has the job
 	ended   []*job // that the archive does not have yet, by their end
 	past    archive
+	index   *index            // of the archive
 	keys    map[string]string // Idempotency-Key to job
 	waiting []hare.Event      // events without an answer, by number
 	seq     int64             // number of the last event that was answered
@@ -39,7 +41,7 @@ type Ledger struct {
 func New() *Ledger {
 	return &Ledger{agents: map[string]*agent{}, jobs: map[string]*job{}, keys: map[string]string{},
 		types: map[string]bool{}, counts: map[clusterdoc.JobState]int{},
-		changed: map[string]bool{}}
+		changed: map[string]bool{}, index: newIndex()}
 }
 
 // maxLost is how often a job may be lost with a node before it fails, so that a job that takes its nodes down
@@ -77,6 +79,7 @@ func (a *agent) gpu(i int) string { return a.Name + "/" + strconv.Itoa(i) }
 type job struct {
 	id          string
 	spec        clusterdoc.NewJob
+	traits      *Traits
 	state       clusterdoc.JobState
 	reason      string
 	submittedUs int64
@@ -105,7 +108,7 @@ type job struct {
 
 // newJob is a job of the kind that its specification asks for.
 func newJob(id string, spec *clusterdoc.NewJob) *job {
-	j := &job{id: id, spec: *spec}
+	j := &job{id: id, spec: *spec, traits: traitsOf(spec)}
 	j.tasks, j.perTask = processes(spec)
 	if spec.Module != "" {
 		j.rounds = &roundState{}
@@ -285,7 +288,7 @@ func (j *job) mayRunOn(gpuType string) bool {
 
 func number(id string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(id, "j"))
-	if err != nil || jobID(n) != id {
+	if err != nil || n < 1 || jobID(n) != id {
 		return 0
 	}
 	return n
@@ -403,3 +406,56 @@ func (j *job) secretStart(at *attempt) *clusterdoc.RoundStart {
 
 // maxAffinityUs is the longest time in microseconds that a round job waits for a node that has its checkpoint.
 const maxAffinityUs = 10 * 60 * 1e6
+
+// Row is what lists choose jobs by and sort them by. It does not change while the ledger goes on.
+type Row struct {
+	Number                          int // 17 of j17
+	State                           clusterdoc.JobState
+	SubmittedUs, StartedUs, EndedUs int64 // 0: not yet
+	GPUs                            int
+	Types                           []string // on which it runs or ran; where Rows was asked for them
+	*Traits
+
+	at    chunk // of a job of the archive: its place in a chunk
+	chunk int
+}
+
+// Traits are what a job was submitted with.
+type Traits struct {
+	Name, User string
+	Work       string   // the beginning of the command, or the module
+	Labels     []string // key=value, sorted
+	On         []string // the types that it may run on; nil means any
+	Weight     float64
+	gpus       int
+}
+
+// maxWork is how many bytes of a command lists look at.
+const maxWork = 1000
+
+func traitsOf(spec *clusterdoc.NewJob) *Traits {
+	t := &Traits{Name: spec.Name, User: spec.User, Work: spec.Module, On: slices.Sorted(maps.Keys(spec.On)), Weight: 1}
+	if spec.Module == "" {
+		t.Work = hare.Cut(strings.Join(spec.Command, " "), maxWork)
+	}
+	for _, key := range slices.Sorted(maps.Keys(spec.Labels)) {
+		t.Labels = append(t.Labels, key+"="+spec.Labels[key])
+	}
+	if spec.Weight != nil {
+		t.Weight = *spec.Weight
+	}
+	if !Shares(spec) {
+		t.gpus = max(1, spec.GPUs)
+	}
+	return t
+}
+
+// index has the rows of the jobs of an archive, as far as somebody has asked for them.
+type index struct {
+	mu     sync.Mutex
+	rows   []Row
+	chunks int
+	texts  map[string]string // one of those that are equal
+}
+
+func newIndex() *index { return &index{texts: map[string]string{}} }

@@ -43,7 +43,7 @@ func inService(c *clusterdoc.Cluster) string {
 // counts says how many jobs of a cluster are in which state.
 func counts(cluster *clusterdoc.Cluster) string {
 	var parts []string
-	for _, s := range JobStates {
+	for _, s := range clusterdoc.JobStates() {
 		if n := cluster.Jobs[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}

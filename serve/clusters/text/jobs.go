@@ -4,6 +4,7 @@ package text
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,20 +16,25 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// JobStates are the states of jobs, the final ones last.
-var JobStates = []clusterdoc.JobState{clusterdoc.JobWaiting, clusterdoc.JobStarting, clusterdoc.JobRunning,
-	clusterdoc.JobStopping, clusterdoc.JobSucceeded, clusterdoc.JobFailed, clusterdoc.JobCancelled}
-
 // Jobs is the table of hare jobs; left counts the jobs that it leaves out.
 func Jobs(cluster *clusterdoc.Cluster, jobs []*clusterdoc.Job, left int, now time.Time) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "cluster %s: %s\n", cluster.Name, inService(cluster))
 	if len(jobs) > 0 {
 		w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(w, "ID\tNAME\tSTATE\tGPUS\tTIME\tWHERE AND WHY")
-		for _, j := range jobs {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", j.ID, words.Plain(j.Name), j.State, gpusOf(j), jobTime(j, now),
-				whereAndWhy(j))
+		columns := columnsOf(jobs, now)
+		for i := range len(jobs) + 1 {
+			for k, c := range columns {
+				text := c.name
+				if i > 0 {
+					text = c.text(jobs[i-1])
+				}
+				if k > 0 {
+					text = "\t" + text
+				}
+				_, _ = fmt.Fprint(w, text)
+			}
+			_, _ = fmt.Fprintln(w)
 		}
 		_ = w.Flush() // a strings.Builder takes everything
 	}
@@ -36,6 +42,70 @@ func Jobs(cluster *clusterdoc.Cluster, jobs []*clusterdoc.Job, left int, now tim
 		fmt.Fprintf(&out, "%s not shown: hare jobs --state, --once or --json\n", words.Count(left, "job"))
 	}
 	return out.String()
+}
+
+type column struct {
+	name string
+	text func(j *clusterdoc.Job) string
+}
+
+// columnsOf are the columns of a table of jobs. Those that only some clusters have are left out where they are empty.
+func columnsOf(jobs []*clusterdoc.Job, now time.Time) []column {
+	all := []column{
+		{"ID", func(j *clusterdoc.Job) string { return j.ID }},
+		{"NAME", func(j *clusterdoc.Job) string { return words.Plain(j.Name) }},
+		{"USER", func(j *clusterdoc.Job) string { return words.Plain(j.User) }},
+		{"STATE", func(j *clusterdoc.Job) string { return string(j.State) }},
+		{"GPUS", func(j *clusterdoc.Job) string { return strconv.Itoa(gpusOf(j)) }},
+		{"TIME", func(j *clusterdoc.Job) string { return jobTime(j, now) }},
+		{"PLACE", placeOf},
+		{"STARTS", func(j *clusterdoc.Job) string { return inAbout(j.ExpectedInS) }},
+		{"ENDS NOT BEFORE", func(j *clusterdoc.Job) string { return notBefore(j.EarliestEndInS, now) }},
+		{"WHERE AND WHY", whereAndWhy},
+	}
+	return slices.DeleteFunc(all, func(c column) bool {
+		return slices.Contains([]string{"USER", "PLACE", "STARTS", "ENDS NOT BEFORE"}, c.name) &&
+			!slices.ContainsFunc(jobs, func(j *clusterdoc.Job) bool { return c.text(j) != "" })
+	})
+}
+
+func placeOf(j *clusterdoc.Job) string {
+	if j.Place == 0 {
+		return ""
+	}
+	return strconv.Itoa(j.Place)
+}
+
+// inAbout is a time from now that is expected.
+func inAbout(s *float64) string {
+	switch {
+	case s == nil:
+		return ""
+	case *s < 1:
+		return "now"
+	}
+	return "in about " + wholeUnits(*s)
+}
+
+// wholeUnits is a time in seconds, minutes, hours or days, rounded up.
+func wholeUnits(s float64) string {
+	switch {
+	case s <= 120:
+		return fmt.Sprintf("%.0f s", math.Ceil(s))
+	case s <= 7200:
+		return fmt.Sprintf("%.0f min", math.Ceil(s/60))
+	case s <= 48*3600:
+		return fmt.Sprintf("%.0f h", math.Ceil(s/3600))
+	}
+	return fmt.Sprintf("%.0f days", math.Ceil(min(s, 1e9)/86400))
+}
+
+// notBefore is the date of a time from now that is proved.
+func notBefore(s *float64, now time.Time) string {
+	if s == nil {
+		return ""
+	}
+	return now.Add(time.Duration(min(*s, 1e9) * float64(time.Second))).UTC().Format("2006-01-02 15:04 MST")
 }
 
 // gpusOf is how many GPUs a job wants, or, of a relaxed round job, has now.
@@ -127,6 +197,12 @@ func Job(j *clusterdoc.Job, now time.Time) string {
 		row("command", "%s", commandText(j.Command))
 	}
 	row("wants", "%s", wants(j))
+	if j.User != "" {
+		row("user", "%s", words.Plain(j.User))
+	}
+	for _, key := range slices.Sorted(maps.Keys(j.Labels)) {
+		row("label", "%s=%s", words.Plain(key), words.Plain(j.Labels[key]))
+	}
 	if len(j.TasksOn) > 0 {
 		row("tasks", "%s", tasksOn(j))
 	}
@@ -137,15 +213,17 @@ func Job(j *clusterdoc.Job, now time.Time) string {
 	if j.Ended != nil {
 		row("ended", "%s", j.Ended.Format(time.DateTime+" MST"))
 	}
-	seconds := func(s float64) string { return briefTime(time.Duration(min(s, 1e9) * float64(time.Second))) }
+	if j.Place > 0 {
+		row("place", "%d of the jobs that wait", j.Place)
+	}
 	if j.ExpectedInS != nil {
-		row("plan", "starts in about %s", seconds(*j.ExpectedInS))
+		row("plan", "starts %s", inAbout(j.ExpectedInS))
 	}
 	if j.ExpectedEndInS != nil {
-		row("plan", "ends in about %s", seconds(*j.ExpectedEndInS))
+		row("plan", "ends %s", inAbout(j.ExpectedEndInS))
 	}
 	if j.EarliestEndInS != nil {
-		row("", "and, if its times are right, not in less than %s", seconds(*j.EarliestEndInS))
+		row("", "and, if its times are right, not before %s", notBefore(j.EarliestEndInS, now))
 	}
 	for _, at := range j.Attempts {
 		row(fmt.Sprintf("attempt %d", at.Attempt), "%s", attemptText(at, now))
@@ -236,7 +314,7 @@ func wants(j *clusterdoc.Job) string {
 	}
 	for t, s := range j.On {
 		if s > 0 {
-			t += fmt.Sprintf(" (%s s%s)", strconv.FormatFloat(s, 'f', -1, 64), each)
+			t += fmt.Sprintf(" (%s%s)", words.Seconds(s), each)
 		}
 		types = append(types, words.Plain(t))
 	}

@@ -92,6 +92,58 @@ j3  bert\x1b[31m  running  2     2m18s  n1/0,1; attempt 2
 	}
 }
 
+// waitingJob waits with a place and times.
+func waitingJob() *clusterdoc.Job {
+	in, end, earliest := 1750.5, 200_000.0, 3600.0
+	return &clusterdoc.Job{ID: "j9", NewJob: clusterdoc.NewJob{Name: "vgg", Command: []string{"x"}, GPUs: 4, User: "ann",
+		Labels: map[string]string{"team": "vision"}, On: map[string]float64{"V100": 9000}}, State: clusterdoc.JobWaiting,
+		Submitted: atNine, Place: 3, ExpectedInS: &in, ExpectedEndInS: &end, EarliestEndInS: &earliest, Reason: "waits"}
+}
+
+func TestTableOfWaitingJobs(t *testing.T) {
+	cluster := &clusterdoc.Cluster{Name: "lab", Agents: 1, GPUs: 4, Jobs: map[clusterdoc.JobState]int{
+		clusterdoc.JobWaiting: 1}}
+	const want = `cluster lab: 1 agent, 0 of 4 GPUs free; 1 waiting
+ID  NAME          USER  STATE    GPUS  TIME   PLACE  STARTS           ENDS NOT BEFORE       WHERE AND WHY
+j9  vgg           ann   waiting  4     2m00s  3      in about 30 min  2026-11-23 10:02 UTC  waits
+j3  bert\x1b[31m        running  2     1m48s                                                n1/0,1; attempt 2
+`
+	got := text.Jobs(cluster, []*clusterdoc.Job{waitingJob(), exampleJob()}, 0, atNine.Add(2*time.Minute))
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	const wantJob = `job j9 (vgg): waiting: waits
+  command       x
+  wants         4 GPUs, on V100 (2 h 30 min)
+  user          ann
+  label         team=vision
+  submitted     2026-11-23 09:00:00 UTC, 2m00s ago
+  place         3 of the jobs that wait
+  plan          starts in about 30 min
+  plan          ends in about 3 days
+                and, if its times are right, not before 2026-11-23 10:02 UTC
+`
+	if got := text.Job(waitingJob(), atNine.Add(2*time.Minute)); got != wantJob {
+		t.Errorf("got\n%s\nwant\n%s", got, wantJob)
+	}
+}
+
+func TestPreviewText(t *testing.T) {
+	in, end, earliest := 90.0, 7300.0, 3600.0
+	p := &clusterdoc.Preview{ExpectedInS: &in, ExpectedEndInS: &end, EarliestEndInS: &earliest, Place: 2,
+		Reason: "It waits.", Delayed: 2, Delays: []*clusterdoc.Delay{{Job: "j7", ByS: 700}, {Job: "j9", ByS: 4}},
+		Assumes: "no other job comes"}
+	const want = `would start in about 90 s and end in about 3 h, not before 2026-11-23 10:00 UTC; place 2 of ` +
+		`those that wait
+It waits.
+2 jobs would end later: j7 by 12 min, j9 by 4 s
+if no other job comes
+`
+	if got := text.Preview(p, atNine); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestAgentTable(t *testing.T) {
 	got := text.Agents([]*clusterdoc.Agent{
 		{Name: "n1", State: "draining", Reason: "new fans", SeenS: 0.4, Homes: []string{"j4", "j5"},

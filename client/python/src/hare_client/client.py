@@ -8,7 +8,7 @@ import random
 import secrets
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Self
 from urllib.parse import quote
 
@@ -20,12 +20,14 @@ from .generated.models import (
     Agent,
     BoundResult,
     Explanation,
+    JobPreview,
     ManagedCluster,
     ManagedJob,
     Prices,
     Regret,
     Report,
     Session,
+    SessionJobRow,
     SessionPlan,
     Simulation,
     SolveJobs,
@@ -360,6 +362,10 @@ class Hare:
         """
         return SessionPlan.from_dict(_json(self._call("GET", f"/v1/sessions/{_escape(id)}/plan", repeatable=True)))
 
+    def session_jobs(self, id: str, **query: str | int | Sequence[str]) -> Iterator[SessionJobRow]:
+        """Yields the jobs of a session that have not ended; the query may have state, type, q and sort."""
+        return map(SessionJobRow.from_dict, self._pages(f"/v1/sessions/{_escape(id)}/jobs", "jobs", query))
+
     def sessions(self, **query: str | list[str]) -> Iterator[Session]:
         """Yields the sessions, the oldest first; q and label filter them."""
         return map(Session.from_dict, self._pages("/v1/sessions", "sessions", query))
@@ -453,9 +459,26 @@ class Hare:
         path = f"/v1/clusters/{_escape(cluster)}/jobs"
         return ManagedJob.from_dict(_json(self._call("POST", path, json=body, headers=headers, repeatable=True)))
 
-    def cluster_jobs(self, cluster: str, state: str | None = None) -> Iterator[ManagedJob]:
-        """Yields the jobs of a managed cluster, the oldest first and each with its last attempt."""
-        query = {} if state is None else {"state": state}
+    def preview_job(self, cluster: str, command: Iterable[str], **more: Any) -> JobPreview:
+        """Says when a job would start and end if it were submitted now and no other job came.
+
+        The arguments are those of submit_job. A cluster whose policy makes no plans
+        raises a Problem with the code no_plan.
+        """
+        path = f"/v1/clusters/{_escape(cluster)}/jobs:preview"
+        body = {"command": list(command), **more}
+        return JobPreview.from_dict(_json(self._call("POST", path, json=body, repeatable=True)))
+
+    def cluster_jobs(
+        self, cluster: str, state: str | Sequence[str] | None = None, **query: str | int | Sequence[str]
+    ) -> Iterator[ManagedJob]:
+        """Yields the jobs of a managed cluster, the oldest first and each with its last attempt.
+
+        user="ann", name="bert", type="V100", label=["team=vision"] and q="night"
+        choose jobs; sort="place" or "-weight" orders them.
+        """
+        if state is not None:
+            query["state"] = state
         return map(ManagedJob.from_dict, self._pages(f"/v1/clusters/{_escape(cluster)}/jobs", "jobs", query))
 
     def cluster_job(self, cluster: str, id: str) -> ManagedJob:
