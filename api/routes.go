@@ -121,6 +121,7 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Get("/v1/clusters", s.handle(s.listClusters))
 	r.Get("/v1/clusters/{cluster}", s.handle(s.getCluster))
 	r.Delete("/v1/clusters/{cluster}", s.handle(s.deleteCluster))
+	r.Get("/v1/clusters/{cluster}/changes", uncompressed(s.handle(s.getClusterChanges, "after")))
 	r.Post("/v1/clusters/{cluster}/jobs", s.handle(s.submitJob))
 	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state", "after", "limit"))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.getClusterJob))
@@ -163,6 +164,7 @@ func (s *server) sessionRoutes(r chi.Router) {
 	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
 	r.Get("/v1/sessions/{id}/plan", s.handle(s.getPlan))
+	r.Get("/v1/sessions/{id}/changes", uncompressed(s.handle(s.getSessionChanges, "after")))
 	r.Post("/v1/sessions/{id}/events",
 		uncompressed(fullDuplex(s.handleKinds([]string{kindNDJSON, kindJSON}, s.postEvents))))
 	r.Get("/v1/sessions/{id}/decisions", uncompressed(s.handle(s.getDecisions, "after", "follow")))

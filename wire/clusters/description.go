@@ -232,6 +232,21 @@ type AgentList struct {
 	Agents []*Agent `json:"agents"`
 } //	@name	AgentList
 
+// Changes says what of a cluster has changed since the change of another number. Who reads it again has what the lists
+// have. In a stream it is the data of an event changes; an event reset has seq alone, and says that everything is to
+// be read.
+type Changes struct {
+	// Seq is the number of the last change. Numbers rise, with gaps.
+	Seq int64 `json:"seq"`
+	// Jobs have come or changed and have not ended; Removed have ended.
+	Jobs    []string `json:"jobs"`
+	Removed []string `json:"removed"`
+	// Agents are those that have come, or whose state, devices or jobs have changed.
+	Agents []string `json:"agents"`
+	// Plan says that a new plan of the session is in force.
+	Plan bool `json:"plan"`
+} //	@name	ManagedChanges
+
 // Drain asks that an agent gets nothing new.
 type Drain struct {
 	Reason string `json:"reason,omitempty"`

@@ -271,6 +271,43 @@ func TestSnapshotsStandForTheJournal(t *testing.T) {
 	}
 }
 
+// TestAlteredNamesWhatHasChanged checks on random journals that each job and agent that is described otherwise behind
+// a record is among those that the record has altered.
+func TestAlteredNamesWhatHasChanged(t *testing.T) {
+	named, changed := 0, 0
+	for seed := range uint64(6) {
+		l := New()
+		jobs, agents := map[string]*clusterdoc.Job{}, map[string]*clusterdoc.Agent{}
+		for i, r := range randomJournal(t, rand.New(rand.NewPCG(seed, 19)), 500) {
+			if err := l.Apply(&r); err != nil {
+				t.Fatal(err)
+			}
+			alteredJobs, alteredAgents := l.Altered()
+			named += len(alteredJobs) + len(alteredAgents)
+			for n := range l.byTime {
+				id := jobID(n + 1)
+				if now := l.Job(id, true); !reflect.DeepEqual(jobs[id], now) {
+					if jobs[id] = now; !slices.Contains(alteredJobs, id) {
+						t.Errorf("seed %d, record %d: job %s is not named", seed, i, id)
+					}
+					changed++
+				}
+			}
+			for _, a := range l.Agents() {
+				if !reflect.DeepEqual(agents[a.Name], a) {
+					if agents[a.Name] = a; !slices.Contains(alteredAgents, a.Name) {
+						t.Errorf("seed %d, record %d: agent %s is not named", seed, i, a.Name)
+					}
+					changed++
+				}
+			}
+		}
+	}
+	if named > changed+changed/5 {
+		t.Errorf("%d are named, and %d have changed", named, changed)
+	}
+}
+
 func restored(t *testing.T, l *Ledger) *Ledger {
 	t.Helper()
 	s, err := l.Snapshot()

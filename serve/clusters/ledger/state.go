@@ -29,6 +29,8 @@ type Ledger struct {
 	types   map[string]bool   // GPU types that an agent has had
 	counts  map[clusterdoc.JobState]int
 	changed map[string]bool // agents whose orders have changed
+	// altered are the jobs and agents that are described otherwise than when Altered was last called.
+	altered altered
 	// affinities are the jobs that wait, or have waited, for the nodes that they should start on.
 	affinities []*job
 	nowUs      int64
@@ -39,8 +41,16 @@ type Ledger struct {
 func New() *Ledger {
 	return &Ledger{agents: map[string]*agent{}, jobs: map[string]*job{}, keys: map[string]string{},
 		types: map[string]bool{}, counts: map[clusterdoc.JobState]int{},
-		changed: map[string]bool{}}
+		changed: map[string]bool{}, altered: newAltered()}
 }
+
+// altered are jobs and agents, by their names.
+type altered struct{ jobs, agents map[string]bool }
+
+func newAltered() altered { return altered{map[string]bool{}, map[string]bool{}} }
+
+func (x altered) job(j *job)     { x.jobs[j.id] = true }
+func (x altered) agent(a *agent) { x.agents[a.Name] = true }
 
 // maxLost is how often a job may be lost with a node before it fails, so that a job that takes its nodes down
 // does not do so for ever. A round job that has saved rounds since it was lost begins to count again.
@@ -189,6 +199,7 @@ func (l *Ledger) setState(j *job, s clusterdoc.JobState) {
 	}
 	j.state = s
 	l.counts[s]++
+	l.altered.job(j)
 }
 
 func (l *Ledger) agentOf(e AgentEpoch) (*agent, error) {
