@@ -159,6 +159,9 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 		if len(records) > 0 {
 			c.announce(before)
 		}
+		if ticked {
+			c.saveHistory()
+		}
 		c.saveSnapshot()
 	}
 	for _, r := range batch {

@@ -138,6 +138,7 @@ type Cluster struct {
 	ledger  *ledger.Ledger // nil: must be read
 	counted int            // the jobs that Config.Quotas counts
 	planned int64          // Session.Planned, as the feed has it
+	storeAt time.Time      // when the history is stored again after it could not be
 	saving  sync.WaitGroup // for the snapshot that is being saved, if any
 	busy    atomic.Bool    // a snapshot is being saved
 

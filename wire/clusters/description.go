@@ -247,6 +247,32 @@ type Changes struct {
 	Plan bool `json:"plan"`
 } //	@name	ManagedChanges
 
+// History is what a cluster did, by time.
+type History struct {
+	// StepS is the time in seconds from one row to the next.
+	StepS int64         `json:"step_s"`
+	Rows  []*HistoryRow `json:"rows"`
+} //	@name	ManagedHistory
+
+// HistoryRow is what a cluster did in the time from At until the next row. Numbers of jobs and GPUs are exact means over
+// that time, or over the part of it that is known.
+type HistoryRow struct {
+	At time.Time `json:"at" swaggertype:"string" format:"date-time"`
+	// Waiting and Running are jobs; one that starts or stops runs.
+	Waiting float64 `json:"waiting"`
+	Running float64 `json:"running"`
+	// WaitingGPUs are those that waiting jobs ask for.
+	WaitingGPUs float64 `json:"waiting_gpus"`
+	// Used are the GPUs that jobs have, and InService those that are well on nodes that are not lost, by type.
+	Used      map[string]float64 `json:"used" swaggertype:"object,number"`
+	InService map[string]float64 `json:"in_service" swaggertype:"object,number"`
+	// Started counts the jobs that started for the first time, and Ended those that ended.
+	Started int64 `json:"started"`
+	Ended   int64 `json:"ended"`
+	// WaitS is the mean time in seconds from their submission, of the jobs that started; left out where none did.
+	WaitS *float64 `json:"wait_s,omitempty"`
+} //	@name	ManagedHistoryRow
+
 // Drain asks that an agent gets nothing new.
 type Drain struct {
 	Reason string `json:"reason,omitempty"`

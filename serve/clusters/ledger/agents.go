@@ -28,6 +28,7 @@ func (l *Ledger) register(r *Register) {
 		for i := range a.devices {
 			l.forget(a, i)
 		}
+		l.discount(a)
 		a.devices = nil
 	}
 	a.Registration, a.secretSum = r.Registration, r.SecretSum

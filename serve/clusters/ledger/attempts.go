@@ -43,6 +43,7 @@ func (l *Ledger) assemble(j *job) {
 		}
 	}
 	j.attempts, j.live = append(j.attempts, at), at
+	l.started(j)
 	clear(j.granted)
 	master := at.tasks[0].agent
 	port := l.nextPort(master)
@@ -301,6 +302,7 @@ func byWhom(by string) string {
 // end makes the job final.
 func (l *Ledger) end(j *job, s clusterdoc.JobState, reason string) {
 	j.reason, j.endedUs = reason, l.nowUs
+	l.usage.open.Ended++
 	j.spec.SecretEnv = masked(j.spec.SecretEnv)
 	clear(j.granted)
 	if j.relaxed != nil {

@@ -197,6 +197,7 @@ func (l *Ledger) startServer(j *job) bool {
 	at := &attempt{number: int64(len(j.attempts) + 1), tasks: []task{{agent: server, state: clusterdoc.TaskOrdered}},
 		open: 1, orderedUs: l.nowUs, relaxed: &relaxedAttempt{}}
 	j.attempts, j.live, j.relaxed.anywhere = append(j.attempts, at), at, false
+	l.started(j)
 	server.addServer(j)
 	l.altered.agent(server)
 	l.ordered = append(l.ordered, Ordered{Job: j.id, Attempt: at.number, On: server.Name})

@@ -235,7 +235,7 @@ func randomJournal(t *testing.T, rng *rand.Rand, n int) []Record {
 
 // parts are the structs of the state.
 var parts = []any{agent{}, device{}, job{}, roundState{}, relaxedState{}, attempt{}, relaxedAttempt{}, task{},
-	affinity{}, unreachablePair{}, grant{}, compute{}}
+	affinity{}, unreachablePair{}, grant{}, compute{}, usage{}}
 
 // TestSnapshotsStandForTheJournal checks on random journals that a snapshot and the records behind it give the state
 // of the whole journal, and that the random journals set each field of the state.
@@ -335,6 +335,7 @@ func look(l *Ledger, seen map[string]bool) {
 		}
 	}
 	note(reflect.ValueOf(*l))
+	note(reflect.ValueOf(l.usage))
 	seen["Ledger.past"], seen["Ledger.ordered"] = true, true // the latter is empty between records
 	for _, a := range l.agents {
 		note(reflect.ValueOf(*a))
@@ -390,9 +391,9 @@ func compare(a, b *Ledger) string {
 		return all
 	}
 	diff := cmp.Diff([]any{a.keys, a.waiting, a.seq, a.types, counts(a), a.nowUs, len(a.byTime), open(a.touched),
-		open(a.affinities), slices.Sorted(maps.Keys(a.agents))},
+		open(a.affinities), slices.Sorted(maps.Keys(a.agents)), a.usage},
 		[]any{b.keys, b.waiting, b.seq, b.types, counts(b), b.nowUs, len(b.byTime), open(b.touched), open(b.affinities),
-			slices.Sorted(maps.Keys(b.agents))}, options)
+			slices.Sorted(maps.Keys(b.agents)), b.usage}, options)
 	for name := range a.agents {
 		diff += cmp.Diff(*a.agents[name], *b.agents[name], links)
 	}

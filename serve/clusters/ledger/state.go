@@ -31,6 +31,7 @@ type Ledger struct {
 	changed map[string]bool // agents whose orders have changed
 	// altered are the jobs and agents that are described otherwise than when Altered was last called.
 	altered altered
+	usage   usage
 	// affinities are the jobs that wait, or have waited, for the nodes that they should start on.
 	affinities []*job
 	nowUs      int64
@@ -41,16 +42,25 @@ type Ledger struct {
 func New() *Ledger {
 	return &Ledger{agents: map[string]*agent{}, jobs: map[string]*job{}, keys: map[string]string{},
 		types: map[string]bool{}, counts: map[clusterdoc.JobState]int{},
-		changed: map[string]bool{}, altered: newAltered()}
+		changed: map[string]bool{}, altered: newAltered(), usage: newUsage()}
 }
 
 // altered are jobs and agents, by their names.
-type altered struct{ jobs, agents map[string]bool }
+type altered struct {
+	jobs, agents map[string]bool
+	counted      []*agent // by the record that is being applied, to be counted again
+}
 
-func newAltered() altered { return altered{map[string]bool{}, map[string]bool{}} }
+func newAltered() altered { return altered{jobs: map[string]bool{}, agents: map[string]bool{}} }
 
-func (x altered) job(j *job)     { x.jobs[j.id] = true }
-func (x altered) agent(a *agent) { x.agents[a.Name] = true }
+func (x *altered) job(j *job) { x.jobs[j.id] = true }
+
+func (x *altered) agent(a *agent) {
+	x.agents[a.Name] = true
+	if !slices.Contains(x.counted, a) {
+		x.counted = append(x.counted, a)
+	}
+}
 
 // maxLost is how often a job may be lost with a node before it fails, so that a job that takes its nodes down
 // does not do so for ever. A round job that has saved rounds since it was lost begins to count again.
@@ -75,6 +85,8 @@ type device struct {
 	fault     string
 	inSession bool
 	job       *job // whose live attempt holds the device
+	// used and serves say that the device is counted in usage.
+	used, serves bool
 }
 
 // wanted reports whether new work may start there.
@@ -196,6 +208,12 @@ func (t *task) final() bool {
 func (l *Ledger) setState(j *job, s clusterdoc.JobState) {
 	if j.state != "" {
 		l.counts[j.state]--
+	}
+	if j.state == clusterdoc.JobWaiting {
+		l.usage.waitingGPUs -= j.gpus()
+	}
+	if s == clusterdoc.JobWaiting {
+		l.usage.waitingGPUs += j.gpus()
 	}
 	j.state = s
 	l.counts[s]++
