@@ -254,8 +254,8 @@ type History struct {
 	Rows  []*HistoryRow `json:"rows"`
 } //	@name	ManagedHistory
 
-// HistoryRow is what a cluster did in the time from At until the next row. Numbers of jobs and GPUs are exact means over
-// that time, or over the part of it that is known.
+// HistoryRow is what a cluster did in the time from At until the next row. Numbers of jobs and GPUs are exact means
+// over that time, or over the part of it that is known.
 type HistoryRow struct {
 	At time.Time `json:"at" swaggertype:"string" format:"date-time"`
 	// Waiting and Running are jobs; one that starts or stops runs.
