@@ -35,7 +35,7 @@ func (s *server) getClusterHistory(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	from, to, err := window(r, 24*time.Hour)
+	from, to, err := window(r, 24*time.Hour, 0)
 	if err != nil {
 		return err
 	}
@@ -55,21 +55,20 @@ func (s *server) getClusterHistory(w http.ResponseWriter, r *http.Request) error
 	return answerJSON(w, http.StatusOK, history)
 }
 
-// window reads the query parameters from and to, which are times; without from it is so long before to.
-func window(r *http.Request, long time.Duration) (from, to time.Time, err error) {
-	to = time.Now()
-	for _, x := range []struct {
-		name string
-		at   *time.Time
-	}{{"to", &to}, {"from", &from}} {
-		if x.at == &from {
-			from = to.Add(-long)
+// window reads the query parameters from and to, which are times; without them they are so long before now and after it.
+func window(r *http.Request, before, after time.Duration) (from, to time.Time, err error) {
+	from, to = time.Now().Add(-before), time.Now().Add(after)
+	for name, at := range map[string]*time.Time{"from": &from, "to": &to} {
+		text := r.URL.Query().Get(name)
+		if text == "" {
+			continue
 		}
-		if text := r.URL.Query().Get(x.name); text != "" {
-			if *x.at, err = time.Parse(time.RFC3339, text); err != nil || x.at.Year() < 1970 || x.at.Year() > 9000 {
-				return from, to, badQuery("?%s= must be a time such as 2026-01-31T12:00:00Z", x.name)
-			}
+		if *at, err = time.Parse(time.RFC3339, text); err != nil || at.Year() < 1970 || at.Year() > 9000 {
+			return from, to, badQuery("?%s= must be a time such as 2026-01-31T12:00:00Z", name)
 		}
+	}
+	if r.URL.Query().Get("from") == "" && !from.Before(to) {
+		from = to.Add(-before)
 	}
 	if !from.Before(to) {
 		return from, to, badQuery("?from= must be before ?to=")

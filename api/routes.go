@@ -123,6 +123,7 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Delete("/v1/clusters/{cluster}", s.handle(s.deleteCluster))
 	r.Get("/v1/clusters/{cluster}/changes", uncompressed(s.handle(s.getClusterChanges, "after")))
 	r.Get("/v1/clusters/{cluster}/history", s.handle(s.getClusterHistory, "from", "to", "step_s"))
+	r.Get("/v1/clusters/{cluster}/gantt", s.handle(s.admit(s.getClusterGantt), "from", "to"))
 	r.Post("/v1/clusters/{cluster}/jobs", s.handle(s.submitJob))
 	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state", "after", "limit"))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.getClusterJob))

@@ -95,6 +95,7 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 			of: "cluster", job: "j1", want: 200},
 		"GET /v1/clusters/{cluster}/changes": {role: read, of: "cluster", query: "?after=x", want: 400},
 		"GET /v1/clusters/{cluster}/history": {role: read, of: "cluster", want: 200},
+		"GET /v1/clusters/{cluster}/gantt":   {role: read, of: "cluster", want: 200},
 		"GET /v1/clusters/{cluster}/agents":  {role: read, of: "cluster", want: 200},
 		"POST /v1/clusters/{cluster}/agents": {role: agent, body: registration, want: 200},
 		"POST /v1/clusters/{cluster}/agents/{agent}/sync": {role: agent,

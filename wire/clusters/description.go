@@ -273,6 +273,39 @@ type HistoryRow struct {
 	WaitS *float64 `json:"wait_s,omitempty"`
 } //	@name	ManagedHistoryRow
 
+// Gantt is which jobs held, hold and are planned to have the GPUs of a cluster.
+type Gantt struct {
+	Now time.Time `json:"now" swaggertype:"string" format:"date-time"`
+	// From and To are the time that is shown. From is later than was asked for where there would be too many spans.
+	From time.Time `json:"from" swaggertype:"string" format:"date-time"`
+	To   time.Time `json:"to" swaggertype:"string" format:"date-time"`
+	// Rows are the GPUs, by type, node and index.
+	Rows []GanttRow `json:"rows"`
+	// Spans are by time. Those of relaxed round jobs, which share GPUs round by round, are now and planned ones alone.
+	Spans []*GanttSpan `json:"spans"`
+} //	@name	ManagedGantt
+
+// GanttRow is a GPU.
+type GanttRow struct {
+	GPU  string `json:"gpu"` // node/index
+	Type string `json:"type"`
+	Node string `json:"node"`
+} //	@name	ManagedGanttRow
+
+// GanttSpan is the time for which a job has GPUs.
+type GanttSpan struct {
+	Job  string `json:"job"`
+	Name string `json:"name"`
+	// Rows are places in the list of rows, from 0. Those of a plan are an example: it has the type of the GPUs alone.
+	Rows []int     `json:"rows"`
+	From time.Time `json:"from" swaggertype:"string" format:"date-time"`
+	// To is when a planned or running job is expected to end; now where nobody knows.
+	To   time.Time `json:"to" swaggertype:"string" format:"date-time"`
+	Kind string    `json:"kind" enums:"past,now,plan"`
+	// EarliestEnd is when the job ends at the earliest, as is proved, if what the plan knows is right.
+	EarliestEnd *time.Time `json:"earliest_end,omitempty" swaggertype:"string" format:"date-time"`
+} //	@name	ManagedGanttSpan
+
 // Drain asks that an agent gets nothing new.
 type Drain struct {
 	Reason string `json:"reason,omitempty"`

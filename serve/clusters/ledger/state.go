@@ -92,7 +92,9 @@ type device struct {
 // wanted reports whether new work may start there.
 func (a *agent) wanted(i int) bool { return !a.lost && !a.draining && a.devices[i].fault == "" }
 
-func (a *agent) gpu(i int) string { return a.Name + "/" + strconv.Itoa(i) }
+func (a *agent) gpu(i int) string { return gpuName(a.Name, i) }
+
+func gpuName(node string, i int) string { return node + "/" + strconv.Itoa(i) }
 
 // job is a job of any of three kinds: a command, which has neither rounds nor relaxed; a round job with GPUs of its
 // own, which has rounds; and a relaxed round job, which shares GPUs round by round and has both.
