@@ -55,7 +55,8 @@ func (s *server) getClusterHistory(w http.ResponseWriter, r *http.Request) error
 	return answerJSON(w, http.StatusOK, history)
 }
 
-// window reads the query parameters from and to, which are times; without them they are so long before now and after it.
+// window reads the query parameters from and to, which are times; without them they are so long before now and after
+// it.
 func window(r *http.Request, before, after time.Duration) (from, to time.Time, err error) {
 	from, to = time.Now().Add(-before), time.Now().Add(after)
 	for name, at := range map[string]*time.Time{"from": &from, "to": &to} {

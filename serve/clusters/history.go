@@ -14,8 +14,8 @@ import (
 // historyBatch is how many rows are stored together.
 const historyBatch = 1000
 
-// saveHistory stores the minutes that are over. The ledger has them until they are stored, and a server that was killed
-// stores them again as its journal has them.
+// saveHistory stores the minutes that are over. The ledger has them until they are stored, and a server that was
+// killed stores them again as its journal has them.
 func (c *Cluster) saveHistory() {
 	over := c.ledger.UsageOver(historyBatch)
 	now := c.parent.cfg.Now()
@@ -115,8 +115,8 @@ func (t *thinner) end() {
 		}
 		return all
 	}
-	r := &clusterdoc.HistoryRow{At: time.Unix(x.Minute*60, 0).UTC(), Waiting: mean(x.WaitingUs), Running: mean(x.RunningUs),
-		WaitingGPUs: mean(x.WaitingGPUsUs), Used: means(x.UsedUs), InService: means(x.InServiceUs), Started: x.Started,
+	r := &clusterdoc.HistoryRow{At: time.Unix(x.Minute*60, 0).UTC(), Waiting: mean(x.WaitingUs),
+		Running: mean(x.RunningUs), WaitingGPUs: mean(x.WaitingGPUsUs), Used: means(x.UsedUs), InService: means(x.InServiceUs), Started: x.Started,
 		Ended: x.Ended}
 	if x.Started > 0 {
 		wait := math.Round(float64(x.WaitUs)/float64(x.Started)) / 1e6
