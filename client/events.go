@@ -77,7 +77,7 @@ func (c *Client) follow(ctx context.Context, path string, after int64) iter.Seq2
 			stopped := false
 			err := c.connect(ctx, path, after, func(m message) bool {
 				if m.id != 0 {
-					if m.id <= after {
+					if m.id <= after && m.event != eventReset {
 						return true // the event came before
 					}
 					after = m.id

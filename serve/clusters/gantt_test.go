@@ -18,7 +18,7 @@ func TestGantt(t *testing.T) {
 	s.close()
 	s.snapshotBytes, s.lease = 1, 2*time.Second
 	began := time.Now().Truncate(time.Second).UTC() // the session has the machine's clock
-	var clock atomic.Int64 // microseconds since began
+	var clock atomic.Int64                          // microseconds since began
 	at := func() time.Time { return began.Add(time.Duration(clock.Load()) * time.Microsecond) }
 	s.now = at
 	s.open()

@@ -243,6 +243,8 @@ type Changes struct {
 	Removed []string `json:"removed"`
 	// Agents are those that have come, or whose state, devices or jobs have changed.
 	Agents []string `json:"agents"`
+	// Reset says that everything is to be read: it is the name of the event.
+	Reset bool `json:"-"`
 	// Plan says that a new plan of the session is in force.
 	Plan bool `json:"plan"`
 } //	@name	ManagedChanges

@@ -65,6 +65,8 @@ type Changes struct {
 	Removed []string `json:"removed"`
 	// GPUs have joined or left; a node that left stands for its GPUs.
 	GPUs []string `json:"gpus"`
+	// Reset says that everything is to be read: it is the name of the event.
+	Reset bool `json:"-"`
 	// Plan says that a new plan is in force.
 	Plan bool `json:"plan"`
 } //	@name	SessionChanges
