@@ -14,9 +14,6 @@ import (
 	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
-// eventReset is the event that says that everything is to be read.
-const eventReset = "reset"
-
 // ClusterChanges yields what changes of a cluster after the change of a number, until ctx ends, the cluster is deleted,
 // or the caller stops. Who reads again what a change names has what the lists have. With 0, or where the server does
 // not know the number, it begins with a change that has Reset. A stream that breaks is resumed.

@@ -68,6 +68,9 @@ type message struct {
 // errEnded says that a stream ended before its last event.
 var errEnded = errors.New("client: the stream ended early")
 
+// eventReset is the event of a stream of changes that says that everything is to be read, whatever its id is.
+const eventReset = "reset"
+
 // follow reads a stream of server-sent events, and reconnects with the last id
 // whenever the connection breaks. The sequence ends only with an error: the reader
 // knows which event is the last.

@@ -88,7 +88,8 @@ func TestGantt(t *testing.T) {
 			if x.From.Before(now) || job.State != clusterdoc.JobWaiting || x.EarliestEnd == nil || !x.To.After(x.From) {
 				t.Errorf("%+v", x)
 			}
-		case !at[0].Ordered.Equal(x.From), x.Kind == "past" && !at[0].Ended.Equal(x.To), x.Kind == "now" && at[0].Ended != nil:
+		case !at[0].Ordered.Equal(x.From), x.Kind == "past" && !at[0].Ended.Equal(x.To),
+			x.Kind == "now" && at[0].Ended != nil:
 			t.Errorf("%+v and %+v", x, at[0])
 		}
 	}

@@ -116,8 +116,8 @@ func (t *thinner) end() {
 		return all
 	}
 	r := &clusterdoc.HistoryRow{At: time.Unix(x.Minute*60, 0).UTC(), Waiting: mean(x.WaitingUs),
-		Running: mean(x.RunningUs), WaitingGPUs: mean(x.WaitingGPUsUs), Used: means(x.UsedUs), InService: means(x.InServiceUs), Started: x.Started,
-		Ended: x.Ended}
+		Running: mean(x.RunningUs), WaitingGPUs: mean(x.WaitingGPUsUs), Used: means(x.UsedUs),
+		InService: means(x.InServiceUs), Started: x.Started, Ended: x.Ended}
 	if x.Started > 0 {
 		wait := math.Round(float64(x.WaitUs)/float64(x.Started)) / 1e6
 		r.WaitS = &wait
