@@ -166,6 +166,8 @@ func (s *server) sessionRoutes(r chi.Router) {
 	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
 	r.Get("/v1/sessions/{id}/plan", s.handle(s.getPlan))
+	r.Get("/v1/sessions/{id}/gantt.svg", s.handle(s.admit(s.getSessionGanttSVG), "from_s", "width"))
+	r.Get("/v1/sessions/{id}/gantt.html", s.handle(s.admit(s.getSessionGanttHTML), "from_s"))
 	r.Get("/v1/sessions/{id}/changes", uncompressed(s.handle(s.getSessionChanges, "after")))
 	r.Post("/v1/sessions/{id}/events",
 		uncompressed(fullDuplex(s.handleKinds([]string{kindNDJSON, kindJSON}, s.postEvents))))

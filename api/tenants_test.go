@@ -76,6 +76,8 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"DELETE /v1/sessions/{id}":              {role: solve, of: "session", want: 204},
 		"GET /v1/sessions/{id}/jobs/{job}":      {role: read, of: "session", want: 404},
 		"GET /v1/sessions/{id}/plan":            {role: read, of: "session", want: 200},
+		"GET /v1/sessions/{id}/gantt.svg":       {role: read, of: "session", want: 200},
+		"GET /v1/sessions/{id}/gantt.html":      {role: read, of: "session", want: 200},
 		"GET /v1/sessions/{id}/changes":         {role: read, of: "session", query: "?after=x", want: 400},
 		"POST /v1/sessions/{id}/events":         {role: solve, of: "session", body: tick(1), want: 200},
 		"GET /v1/sessions/{id}/decisions":       {role: read, of: "session", want: 200},
