@@ -19,9 +19,9 @@ import (
 // getSessionGanttSVG draws a session as SVG.
 //
 //	@Summary		Past, now and plan of a session as a picture that scales
-//	@Description	What ran on the GPUs, what runs, and what the plan expects, where the policy makes plans: striped bars
-//	@Description	run, lighter ones are planned, and a line is at now. The plan has the type of the GPUs alone: their rows
-//	@Description	are an example. Without from_s the past is twice as long as the plan.
+//	@Description	What ran on the GPUs, what runs, and what the plan expects, where the policy makes plans: striped
+//	@Description	bars run, lighter ones are planned, and a line is at now. The plan has the type of the GPUs alone:
+//	@Description	their rows are an example. Without from_s the past is twice as long as the plan.
 //	@Tags			sessions
 //	@ID				getSessionGanttSvg
 //	@Param			id		path	string	true	"the session"

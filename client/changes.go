@@ -14,9 +14,9 @@ import (
 	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
-// ClusterChanges yields what changes of a cluster after the change of a number, until ctx ends, the cluster is deleted,
-// or the caller stops. Who reads again what a change names has what the lists have. With 0, or where the server does
-// not know the number, it begins with a change that has Reset. A stream that breaks is resumed.
+// ClusterChanges yields what changes of a cluster after the change of a number, until ctx ends, the cluster is
+// deleted, or the caller stops. Who reads again what a change names has what the lists have. With 0, or where the
+// server does not know the number, it begins with a change that has Reset. A stream that breaks is resumed.
 func (c *Client) ClusterChanges(ctx context.Context, cluster string, after int64) iter.Seq2[*clusterdoc.Changes,
 	error] {
 	return changesOf(c.follow(ctx, clusterPath(cluster, "/changes"), after),

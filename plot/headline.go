@@ -69,6 +69,17 @@ func (s *scene) deadlines() string {
 	return text
 }
 
+// when is a time of a timeline as people say it.
+func (s *scene) when(us int64) string {
+	switch d := us - s.nowUs; {
+	case d < 0:
+		return words.Duration(-d) + " ago"
+	case d > 0:
+		return "in about " + words.Duration(d)
+	}
+	return "now"
+}
+
 // jobWords describes a job in one line, for a tooltip.
 func (s *scene) jobWords(job int32) string {
 	j, t := &s.inst.Jobs[job], &s.jobs[job]

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	hare "github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/words"
 )
 
 // Timeline is what GPUs did until now, what they do, and what they are planned to do. Times count from the beginning
@@ -98,35 +96,4 @@ func (t *Timeline) scene() (*scene, error) {
 		slices.SortStableFunc(s.lanes[i].spans, func(a, b span) int { return cmp.Compare(a.startUs, b.startUs) })
 	}
 	return s, nil
-}
-
-// when is a time of a timeline as people say it.
-func (s *scene) when(us int64) string {
-	switch d := us - s.nowUs; {
-	case d < 0:
-		return words.Duration(-d) + " ago"
-	case d > 0:
-		return "in about " + words.Duration(d)
-	}
-	return "now"
-}
-
-// liveTicks returns marks at round times before and after now, at most about most.
-func (s *scene) liveTicks(most int) []tick {
-	around := ticks(s.endUs, most)
-	step := int64(math.MaxInt64)
-	if len(around) > 1 {
-		step = around[1].us
-	}
-	var out []tick
-	for k := -(s.nowUs / step); k <= (s.endUs-s.nowUs)/step; k++ {
-		label := "now"
-		if k < 0 {
-			label = "−" + axisLabel(-k*step, step)
-		} else if k > 0 {
-			label = "+" + axisLabel(k*step, step)
-		}
-		out = append(out, tick{s.nowUs + k*step, label})
-	}
-	return out
 }
