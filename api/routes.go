@@ -121,6 +121,9 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Get("/v1/clusters", s.handle(s.listClusters))
 	r.Get("/v1/clusters/{cluster}", s.handle(s.getCluster))
 	r.Delete("/v1/clusters/{cluster}", s.handle(s.deleteCluster))
+	r.Get("/v1/clusters/{cluster}/changes", uncompressed(s.handle(s.getClusterChanges, "after")))
+	r.Get("/v1/clusters/{cluster}/history", s.handle(s.getClusterHistory, "from", "to", "step_s"))
+	r.Get("/v1/clusters/{cluster}/gantt", s.handle(s.admit(s.getClusterGantt), "from", "to"))
 	r.Post("/v1/clusters/{cluster}/jobs", s.handle(s.submitJob))
 	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state"+repeatable, "user", "name", "type",
 		"label"+repeatable, "q", "sort", "after", "limit"))
@@ -167,6 +170,9 @@ func (s *server) sessionRoutes(r chi.Router) {
 		"limit"))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
 	r.Get("/v1/sessions/{id}/plan", s.handle(s.getPlan))
+	r.Get("/v1/sessions/{id}/gantt.svg", s.handle(s.admit(s.getSessionGanttSVG), "from_s", "width"))
+	r.Get("/v1/sessions/{id}/gantt.html", s.handle(s.admit(s.getSessionGanttHTML), "from_s"))
+	r.Get("/v1/sessions/{id}/changes", uncompressed(s.handle(s.getSessionChanges, "after")))
 	r.Post("/v1/sessions/{id}/events",
 		uncompressed(fullDuplex(s.handleKinds([]string{kindNDJSON, kindJSON}, s.postEvents))))
 	r.Get("/v1/sessions/{id}/decisions", uncompressed(s.handle(s.getDecisions, "after", "follow")))

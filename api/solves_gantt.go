@@ -65,18 +65,32 @@ func (s *server) getGanttHTML(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) gantt(w http.ResponseWriter, r *http.Request, kind, media string) error {
-	q := r.URL.Query()
-	width := int64(0)
-	if q.Has("width") {
-		var ok bool
-		if width, ok = digits(q.Get("width")); !ok || width < plot.LeastGanttWidth || width > plot.MostGanttWidth {
-			return badQuery("?width= must be a whole number from %d to %d", plot.LeastGanttWidth, plot.MostGanttWidth)
-		}
+	width, err := ganttWidth(r)
+	if err != nil {
+		return err
 	}
 	inst, res, err := s.drawable(r)
 	if err != nil {
 		return err
 	}
+	ganttHeaders(w, kind, media)
+	return plot.Gantt(w, kind, inst, res, width)
+}
+
+// ganttWidth reads the query parameter width; 0 where it is absent.
+func ganttWidth(r *http.Request) (int, error) {
+	if !r.URL.Query().Has("width") {
+		return 0, nil
+	}
+	width, ok := digits(r.URL.Query().Get("width"))
+	if !ok || width < plot.LeastGanttWidth || width > plot.MostGanttWidth {
+		return 0, badQuery("?width= must be a whole number from %d to %d", plot.LeastGanttWidth, plot.MostGanttWidth)
+	}
+	return int(width), nil
+}
+
+// ganttHeaders writes the headers of a chart.
+func ganttHeaders(w http.ResponseWriter, kind, media string) {
 	h := w.Header()
 	h.Set("Content-Type", media)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -87,5 +101,4 @@ func (s *server) gantt(w http.ResponseWriter, r *http.Request, kind, media strin
 		policy = web.Gantt.Policy()
 	}
 	h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
-	return plot.Gantt(w, kind, inst, res, int(width))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -260,5 +261,47 @@ func TestClusterRefusals(t *testing.T) {
 	if _, err = c.SyncAgent(t.Context(), "lab", "n1", &clusterdoc.Sync{Epoch: 1, Secret: "none"}); !errors.As(err, &p) ||
 		p.Code != "unknown_agent" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestClusterChanges follows a cluster, and goes on behind the last change after it stopped.
+func TestClusterChanges(t *testing.T) {
+	c, _ := managed(t, nil)
+	if _, err := c.CreateCluster(t.Context(), &clusterdoc.NewCluster{Name: "lab", Policy: "fifo"}); err != nil {
+		t.Fatal(err)
+	}
+	submit := func() string {
+		t.Helper()
+		job, err := c.SubmitJob(t.Context(), "lab", &clusterdoc.NewJob{Command: []string{"true"}, GPUs: 2}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return job.ID
+	}
+	submit()
+	var after int64
+	for d, err := range c.ClusterChanges(t.Context(), "lab", after) {
+		if err != nil || !d.Reset {
+			t.Fatal(d, err)
+		}
+		after = d.Seq
+		break
+	}
+	second, third := submit(), submit()
+	for d, err := range c.ClusterChanges(t.Context(), "lab", after) {
+		if err != nil || d.Reset || !slices.Equal(d.Jobs, []string{second, third}) {
+			t.Fatal(d, err)
+		}
+		break
+	}
+	for d, err := range c.ClusterChanges(t.Context(), "lab", 1000) { // of a cluster that had more changes
+		if err != nil || !d.Reset || d.Seq >= 1000 {
+			t.Fatal(d, err)
+		}
+		break
+	}
+	h, err := c.ClusterHistory(t.Context(), "lab", time.Now().Add(-time.Hour), time.Time{}, time.Hour)
+	if err != nil || h.StepS != 3600 || len(h.Rows) == 0 || h.Rows[len(h.Rows)-1].WaitingGPUs <= 0 {
+		t.Errorf("%+v %v", h, err)
 	}
 }

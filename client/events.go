@@ -68,6 +68,9 @@ type message struct {
 // errEnded says that a stream ended before its last event.
 var errEnded = errors.New("client: the stream ended early")
 
+// eventReset is the event of a stream of changes that says that everything is to be read, whatever its id is.
+const eventReset = "reset"
+
 // follow reads a stream of server-sent events, and reconnects with the last id
 // whenever the connection breaks. The sequence ends only with an error: the reader
 // knows which event is the last.
@@ -77,7 +80,7 @@ func (c *Client) follow(ctx context.Context, path string, after int64) iter.Seq2
 			stopped := false
 			err := c.connect(ctx, path, after, func(m message) bool {
 				if m.id != 0 {
-					if m.id <= after {
+					if m.id <= after && m.event != eventReset {
 						return true // the event came before
 					}
 					after = m.id

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -46,6 +47,26 @@ func ticks(endUs int64, most int) []tick {
 	var out []tick
 	for us := int64(0); us <= endUs; us += step {
 		out = append(out, tick{us, axisLabel(us, step)})
+	}
+	return out
+}
+
+// liveTicks returns marks at round times before and after now, at most about most.
+func (s *scene) liveTicks(most int) []tick {
+	around := ticks(s.endUs, most)
+	step := int64(math.MaxInt64)
+	if len(around) > 1 {
+		step = around[1].us
+	}
+	var out []tick
+	for k := -(s.nowUs / step); k <= (s.endUs-s.nowUs)/step; k++ {
+		label := "now"
+		if k < 0 {
+			label = "−" + axisLabel(-k*step, step)
+		} else if k > 0 {
+			label = "+" + axisLabel(k*step, step)
+		}
+		out = append(out, tick{s.nowUs + k*step, label})
 	}
 	return out
 }

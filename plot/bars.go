@@ -46,8 +46,15 @@ func barsOf(spans []span, scale, grain float64) []bar {
 			g.flush()
 			g.appendBar(bar{x0: x0, x1: x1, job: sp.job, shape: sp.shape, tone: setupTone})
 		}
-		if sp.running {
-			g.appendBar(bar{x0: 0, x1: float64(sp.lastUs) * scale, job: sp.job, shape: sp.shape, tone: runningTone})
+		if sp.running || sp.planned {
+			g.flush()
+			b := bar{x0: float64(sp.startUs) * scale, x1: float64(sp.lastUs) * scale, job: sp.job, shape: sp.shape,
+				tone: runningTone}
+			if sp.planned {
+				b.tone = syncTone
+				b.x1 = max(b.x0, b.x1-0.6)
+			}
+			g.appendBar(b)
 			continue
 		}
 		period := float64(sp.periodUs) * scale

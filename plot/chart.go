@@ -16,6 +16,7 @@ type chart struct {
 	gaps          []rect // between nodes
 	bands         []band
 	overdue       []overdue
+	now           *rect                  // the line at now in a timeline; nil in others
 	names         func(job int32) string // the names for tooltips
 }
 

@@ -36,6 +36,10 @@ func (s *scene) headlines() (figures, size string) {
 		}
 	}
 	gpus := len(s.lanes)
+	if s.live {
+		return "", fmt.Sprintf("%s · %s · %s until now, and %s of the plan", plural(len(s.inst.Jobs), "job"),
+			plural(gpus, "GPU"), words.Duration(s.nowUs), words.Duration(s.endUs-s.nowUs))
+	}
 	size = fmt.Sprintf("%s · %s · makespan %s", plural(len(s.inst.Jobs), "job"), plural(gpus, "GPU"),
 		words.Duration(s.endUs))
 	return strings.Join(parts, " · "), size + s.deadlines()
@@ -65,9 +69,23 @@ func (s *scene) deadlines() string {
 	return text
 }
 
+// when is a time of a timeline as people say it.
+func (s *scene) when(us int64) string {
+	switch d := us - s.nowUs; {
+	case d < 0:
+		return words.Duration(-d) + " ago"
+	case d > 0:
+		return "in about " + words.Duration(d)
+	}
+	return "now"
+}
+
 // jobWords describes a job in one line, for a tooltip.
 func (s *scene) jobWords(job int32) string {
 	j, t := &s.inst.Jobs[job], &s.jobs[job]
+	if s.live {
+		return fmt.Sprintf("%s: %s to %s", j.ID, s.when(t.startUs), s.when(t.endUs))
+	}
 	text := fmt.Sprintf("%s: weight %s, %s to %s", j.ID, hare.FormatMicros(j.WeightMicro), words.Duration(t.startUs),
 		words.Duration(t.endUs))
 	if j.Shapes != nil && len(t.shapes) > 0 {

@@ -17,7 +17,8 @@ type page struct {
 	Figures    string   `json:"figures"`
 	Size       string   `json:"size"`
 	Unit       int64    `json:"unit"`
-	End        int64    `json:"end"` // in microseconds
+	End        int64    `json:"end"`           // in microseconds
+	Now        *int64   `json:"now,omitempty"` // of a timeline
 	Types      []string `json:"types"`
 	Counts     []string `json:"counts"` // the GPUs of each type
 	Palette    []string `json:"palette"`
@@ -65,6 +66,9 @@ func (s *scene) writeHTML(w io.Writer) error {
 func (s *scene) page() *page {
 	p := &page{Title: s.title, Types: s.types, Counts: make([]string, len(s.types)), End: s.endUs}
 	p.Figures, p.Size = s.headlines()
+	if s.live {
+		p.Now = &s.nowUs
+	}
 	spans := 0
 	count := make([]int, len(s.types))
 	for i := range s.lanes {

@@ -54,7 +54,12 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 		c.addBrackets(nodes, rackName(i), i, end)
 	}
 	c.addBrackets(nodes, nodeName, levels, nodeEnd)
-	for _, t := range ticks(s.endUs, int(c.plot.w/95)) {
+	marks := ticks
+	if s.live {
+		marks = func(_ int64, most int) []tick { return s.liveTicks(most) }
+		c.now = &rect{c.plot.x + float64(s.nowUs)*scale - 0.75, c.plot.y - 4, 1.5, c.plot.h + 9}
+	}
+	for _, t := range marks(s.endUs, int(c.plot.w/95)) {
 		x := c.plot.x + float64(t.us)*scale
 		c.ticks = append(c.ticks, mark{x, text{x: x, y: c.plot.y + c.plot.h + 17, s: t.label, face: smallFace, ink: 1,
 			mid: true}})
@@ -271,14 +276,18 @@ func (c *chart) notes() []note {
 	}
 	has[shadeOverdue], has[shadeReserved] = len(c.overdue) > 0, len(c.bands) > 0
 	var out []note
-	for _, n := range []note{
+	notes := []note{
 		{shadeSync, "synchronising (lighter)"},
 		{shadeSetup, "setup of the GPU"},
 		{shadeRunning, "runs at time 0"},
 		{shadeOverdue, "after the deadline"},
 		{shadeReserved, "reserved"},
 		{shadeAway, "out of service or busy"},
-	} {
+	}
+	if c.now != nil {
+		notes[0].words, notes[2].words = "planned (lighter)", "runs now"
+	}
+	for _, n := range notes {
 		if has[n.shade] {
 			out = append(out, n)
 		}

@@ -20,7 +20,8 @@ type span struct {
 	shape                  int32
 	counts                 int64 // the units that one round does
 	spread                 int   // the level of the rounds in hare.Levels, or noSpread
-	running                bool  // whether the span is work that runs at time 0
+	running                bool  // whether the span is work that runs at time 0, or now in a timeline
+	planned                bool  // whether the span of a timeline begins now or later
 }
 
 // lane is a GPU and its spans in order of time.
@@ -45,6 +46,9 @@ type scene struct {
 	// levels are those of the cluster, and reserved are the reservations that begin before endUs.
 	levels   *hare.Levels
 	reserved []reservation
+	// live says that the scene is a Timeline, and nowUs is its now.
+	live  bool
+	nowUs int64
 }
 
 // jobTimes are the start of a job's first task and the end of its last synchronisation.

@@ -123,6 +123,9 @@ func (c *chart) writeSVG(w io.Writer) error {
 		}
 		p.rect(o.rule, hex(late))
 	}
+	if c.now != nil {
+		p.rect(*c.now, hex(late))
+	}
 	for i := range c.rows {
 		for _, t := range c.rows[i].labels {
 			p.text(t)

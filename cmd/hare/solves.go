@@ -32,8 +32,8 @@ type listFlags struct {
 
 func (lf *listFlags) add(c *cobra.Command, what string) {
 	lf.clusterFlags.add(c)
-	c.Flags().StringArrayVar(&lf.labels, "label", nil, "only "+what+" with this label, NAME=VALUE, or NAME for any value; may be "+
-		"given again")
+	c.Flags().StringArrayVar(&lf.labels, "label", nil, "only "+what+" with this label, NAME=VALUE, or NAME for any "+
+		"value; may be given again")
 	c.Flags().StringVar(&lf.text, "q", "", "only "+what+" whose id, name or label has this part")
 	c.Flags().IntVar(&lf.limit, "limit", 50, "at most so many")
 }
@@ -188,7 +188,8 @@ func (cf *clusterFlags) solveOf(c *cobra.Command, r *remote, id string) (*client
 	}
 	switch len(found) {
 	case 0:
-		return nil, usageError{fmt.Errorf("the server %s has no solve %s: hare solves list shows them", r.base, words.Plain(id))}
+		return nil, usageError{fmt.Errorf("the server %s has no solve %s: hare solves list shows them", r.base,
+			words.Plain(id))}
 	case 1:
 		return found[0], nil
 	}
@@ -383,6 +384,6 @@ func betterText(a, b *client.Solve) string {
 	if bound <= 0 {
 		return text
 	}
-	return text + fmt.Sprintf("No plan has a value below %s, so %s is at most %s above the best possible one, and %s at most "+
-		"%s.\n", words.Short(bound), a.ID, percentUp(*a.Value/bound-1), b.ID, percentUp(*b.Value/bound-1))
+	return text + fmt.Sprintf("No plan has a value below %s, so %s is at most %s above the best possible one, and %s at "+
+		"most %s.\n", words.Short(bound), a.ID, percentUp(*a.Value/bound-1), b.ID, percentUp(*b.Value/bound-1))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/serve/changes"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store"
@@ -139,6 +140,7 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 			err = errors.Join(err, record(&ledger.Record{Tick: true}))
 		}
 	}
+	before := c.journal.links.Last
 	if err == nil && len(records) > 0 {
 		var bytes int
 		if bytes, err = c.journal.append(context.WithoutCancel(c.parent.context), records); err == nil {
@@ -154,6 +156,12 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 		c.parent.cfg.Logger.Error("the journal of a cluster cannot be written", "cluster", c.name, "error", err)
 	} else {
 		c.publish()
+		if len(records) > 0 {
+			c.announce(before)
+		}
+		if ticked {
+			c.saveHistory()
+		}
 		c.saveSnapshot()
 	}
 	for _, r := range batch {
@@ -166,6 +174,23 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 		}
 		close(r.done)
 	}
+}
+
+// announce tells the feed what the records after the one numbered last have changed.
+func (c *Cluster) announce(last int64) {
+	var things []changes.Thing
+	jobs, agents := c.ledger.Altered()
+	for _, id := range jobs {
+		things = append(things, changes.Thing{Kind: changes.Job, Name: id, Gone: c.ledger.Final(id)})
+	}
+	for _, name := range agents {
+		things = append(things, changes.Thing{Kind: changes.Node, Name: name})
+	}
+	if planned := c.session.Planned(); planned != c.planned {
+		c.planned = planned
+		things = append(things, changes.Thing{Kind: changes.Plan})
+	}
+	c.feed.Add(last, c.journal.links.Last, things)
 }
 
 // saveSnapshot saves a snapshot where the journal has grown by enough, while the actor goes on. A snapshot
@@ -235,6 +260,8 @@ func (c *Cluster) load() error {
 	c.journal, c.ledger = j, l
 	c.count()
 	l.Changed()
+	l.Altered()
+	c.feed.Add(-1, j.links.Last, nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.parent.cfg.Now()

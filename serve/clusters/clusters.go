@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/changes"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store"
@@ -85,7 +87,7 @@ func Open(ctx context.Context, cfg Config) (*Clusters, error) {
 
 func (cs *Clusters) cluster(m store.Meta) *Cluster {
 	return &Cluster{parent: cs, meta: m, inbox: make(chan *request, maxBatch), stop: make(chan struct{}),
-		ended: make(chan struct{}), presences: map[string]*presence{},
+		ended: make(chan struct{}), presences: map[string]*presence{}, feed: changes.New(0),
 		copies: copies{parts: map[string]int64{}, problems: map[string]string{}}}
 }
 
@@ -261,6 +263,12 @@ func (c *Cluster) Describe(ctx context.Context) (*clusterdoc.Cluster, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// Changes yields what has changed of the cluster after the change of a number, as changes.Feed.Follow does. The
+// numbers are those of the records of the journal, which outlast the server.
+func (c *Cluster) Changes(ctx context.Context, after int64) iter.Seq2[changes.Change, error] {
+	return c.feed.Follow(ctx, after, c.ended, c.endErr)
 }
 
 // Agents describes the agents of the cluster by name.

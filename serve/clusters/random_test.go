@@ -30,6 +30,7 @@ func randomCluster(t *testing.T, seed uint64) {
 		n.register(t, s.cluster())
 	}
 	var ids []string
+	follower := newFollower(t)
 	for range 300 {
 		c := s.cluster()
 		switch rng.IntN(12) {
@@ -75,6 +76,9 @@ func randomCluster(t *testing.T, seed uint64) {
 			t.Fatal(err)
 		}
 		checkHolders(t, s.cluster())
+		if rng.IntN(5) == 0 {
+			follower.read(s.cluster())
+		}
 	}
 	c := s.cluster()
 	for _, n := range nodes {
@@ -92,6 +96,10 @@ func randomCluster(t *testing.T, seed uint64) {
 			}
 		}
 		if open == 0 {
+			follower.read(c)
+			if follower.resets > 10 {
+				t.Errorf("the follower began %d times", follower.resets)
+			}
 			return
 		}
 		for _, n := range nodes {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/changes"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/serve/store"
@@ -130,11 +131,14 @@ type Cluster struct {
 	ended   chan struct{}
 	deleted bool         // set before stop is closed
 	stored  atomic.Int64 // the bytes that Config.Quotas counts
+	feed    *changes.Feed
 
 	// Owned by the actor.
 	journal *journal
 	ledger  *ledger.Ledger // nil: must be read
 	counted int            // the jobs that Config.Quotas counts
+	planned int64          // Session.Planned, as the feed has it
+	storeAt time.Time      // when the history is stored again after it could not be
 	saving  sync.WaitGroup // for the snapshot that is being saved, if any
 	busy    atomic.Bool    // a snapshot is being saved
 

@@ -153,6 +153,9 @@ func (a *actor) apply(p *Promise) error {
 	p.answer = hare.Answer{Seq: seq, Decisions: b.decisions[from:len(b.decisions):len(b.decisions)]}
 	data := append(wire.AppendRecord(b.row.Data, wire.Record{Event: p.event, Plan: a.plans.taken,
 		Decisions: decisions}), '\n')
+	if a.plans.taken != nil {
+		b.planned = seq
+	}
 	a.plans.taken = nil
 	if len(b.row.Data) == 0 {
 		b.row.First = seq
@@ -248,6 +251,7 @@ func (a *actor) unload(forGood bool) bool {
 	}
 	a.dropPlans()
 	a.session.forgetOutlook()
+	a.session.dropFeed()
 	a.session.actor = nil
 	a.session.unclaim()
 	return true

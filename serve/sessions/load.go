@@ -176,6 +176,7 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snap
 	_ = a.session.grow(extra-a.session.extra.Load(), false)
 	if links.Last > a.session.last.Load() {
 		a.session.extend(links.Last) // a commit that reported an error was durable all the same
+		a.session.resetFeed()
 	}
 	return nil
 }

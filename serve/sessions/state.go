@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/changes"
 	"github.com/hare-sched/hare/serve/store"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
@@ -156,6 +157,10 @@ type Session struct {
 
 	wakeMu sync.Mutex
 	wake   chan struct{} // closed and replaced when rows were added
+	// feed has what changes while the session is in memory, from when somebody follows it; nil: nobody has.
+	feed      *changes.Feed
+	followers int // of feed
+	planned   int64
 }
 
 // countStored counts bytes by which the log has grown.
@@ -269,6 +274,7 @@ type batch struct {
 	snapshot  *store.Snapshot
 	promises  []*Promise
 	decisions []hare.Decision // memory of the promises' decisions
+	planned   int64           // the last event that is recorded with a plan; 0: none
 	done      chan error
 }
 

@@ -68,6 +68,7 @@ func (a *actor) finishWrite(err error) {
 		a.retryAt = time.Time{}
 		a.session.countStored(int64(len(b.row.Data)))
 		a.session.extend(b.row.Last)
+		a.session.announce(b)
 		resolve(b.promises)
 		return
 	}

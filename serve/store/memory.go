@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -17,6 +18,7 @@ type memoryLog struct {
 	meta      Meta
 	rows      []Row
 	snapshots []Snapshot // the newest first
+	history   []HistoryRow
 }
 
 var _ SessionStore = (*Memory)(nil)
@@ -139,6 +141,45 @@ func (mem *Memory) Snapshots(_ context.Context, id string) ([]Snapshot, error) {
 		return slices.Clone(l.snapshots), nil
 	}
 	return nil, nil
+}
+
+// SaveHistory implements SessionStore.
+func (mem *Memory) SaveHistory(_ context.Context, id string, rows []HistoryRow, before int64) error {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	l := mem.logs[id]
+	if l == nil {
+		return ErrNoSession
+	}
+	for _, r := range rows {
+		at, found := l.minute(r.Minute)
+		if found {
+			l.history[at] = r
+		} else {
+			l.history = slices.Insert(l.history, at, r)
+		}
+	}
+	first, _ := l.minute(before)
+	l.history = slices.Delete(l.history, 0, first)
+	return nil
+}
+
+// minute is where the row of a minute is in the history, or would be.
+func (l *memoryLog) minute(n int64) (at int, found bool) {
+	return slices.BinarySearchFunc(l.history, n, func(r HistoryRow, n int64) int { return cmp.Compare(r.Minute, n) })
+}
+
+// History implements SessionStore.
+func (mem *Memory) History(_ context.Context, id string, from, to int64) ([]HistoryRow, error) {
+	mem.mu.RLock()
+	defer mem.mu.RUnlock()
+	l := mem.logs[id]
+	if l == nil || from >= to {
+		return nil, nil
+	}
+	first, _ := l.minute(from)
+	end, _ := l.minute(to)
+	return slices.Clone(l.history[first:end]), nil
 }
 
 // Close implements SessionStore.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 )
 
@@ -11,6 +12,7 @@ type SessionReader interface {
 	Sessions(ctx context.Context) ([]Meta, error)
 	Rows(ctx context.Context, id string, seq int64, bytes int) ([]Row, error)
 	Snapshots(ctx context.Context, id string) ([]Snapshot, error)
+	History(ctx context.Context, id string, from, to int64) ([]HistoryRow, error)
 }
 
 // CheckSession reads the whole log of a session and returns the last event that can be
@@ -113,12 +115,23 @@ func SalvageSessions(ctx context.Context, from SessionReader, to SessionStore) (
 		if s.Damage != nil && !errors.As(s.Damage, new(*CorruptError)) {
 			return all, s.Damage
 		}
-		if err := salvageSnapshots(ctx, from, to, m, s.Last); err != nil {
+		err = errors.Join(salvageSnapshots(ctx, from, to, m, s.Last), salvageHistory(ctx, from, to, m))
+		if err != nil {
 			return all, err
 		}
 		all = append(all, s)
 	}
 	return all, listed
+}
+
+// salvageHistory copies the rows of the history that can be trusted.
+func salvageHistory(ctx context.Context, from SessionReader, to SessionStore, m Meta) error {
+	rows, err := from.History(ctx, m.ID, 0, math.MaxInt64)
+	rows = slices.DeleteFunc(rows, func(r HistoryRow) bool { return r.Checksum(m.ID) != r.Sum })
+	if err != nil || len(rows) == 0 || m.Checksum() != m.Sum {
+		return nil // what a cluster did is of use without its history
+	}
+	return to.SaveHistory(ctx, m.ID, rows, 0)
 }
 
 // salvageSnapshots copies the snapshots at or before the last event that was kept. A

@@ -18,10 +18,10 @@ var ErrNoSession = errors.New("store: no such session")
 // ErrFence says that rows do not begin where the log of their session ends.
 var ErrFence = errors.New("store: the rows do not continue the log of their session")
 
-// SessionStore keeps the logs of sessions. The effect of Create, Append, SaveSnapshot and
-// Delete survives a crash once they return nil. Every read returns the data as it was
-// written, or *CorruptError. Create, Append, SaveSnapshot and Delete wrap ErrStorage
-// where the disk refuses; the other methods go on working in that case. A SessionStore is
+// SessionStore keeps the logs of sessions. The effect of Create, Append, SaveSnapshot,
+// SaveHistory and Delete survives a crash once they return nil. Every read returns the data as it was
+// written, or *CorruptError. They wrap ErrStorage where the disk refuses;
+// the other methods go on working in that case. A SessionStore is
 // safe for concurrent use.
 type SessionStore interface {
 	// Create adds a session without rows.
@@ -47,6 +47,11 @@ type SessionStore interface {
 	SaveSnapshot(ctx context.Context, s Snapshot) error
 	// Snapshots lists the snapshots, the newest first.
 	Snapshots(ctx context.Context, id string) ([]Snapshot, error)
+	// SaveHistory stores rows of the history of a session, in place of rows of the same minutes, and removes those
+	// before a minute. The error is ErrNoSession where the session is deleted.
+	SaveHistory(ctx context.Context, id string, rows []HistoryRow, before int64) error
+	// History returns the rows from a minute on and before another one, in order.
+	History(ctx context.Context, id string, from, to int64) ([]HistoryRow, error)
 	Close() error
 }
 
@@ -97,6 +102,18 @@ type Snapshot struct {
 // Checksum is the checksum that s should carry.
 func (s *Snapshot) Checksum() Sum {
 	return SumOf("snapshot", []int64{s.Seq, s.AtUs, s.Jobs}, []byte(s.Session), s.Chain[:], s.State)
+}
+
+// HistoryRow says what went on in the time that begins with a minute.
+type HistoryRow struct {
+	Minute int64 // since 1970
+	Data   []byte
+	Sum    Sum // of the other fields and the session
+}
+
+// Checksum is the checksum that h should carry.
+func (h *HistoryRow) Checksum(session string) Sum {
+	return SumOf("history", []int64{h.Minute}, []byte(session), h.Data)
 }
 
 // SumOf hashes its parts with their lengths: two different lists of parts never give the

@@ -284,6 +284,82 @@ type AgentList struct {
 	Agents []*Agent `json:"agents"`
 } //	@name	AgentList
 
+// Changes says what of a cluster has changed since the change of another number. Who reads it again has what the lists
+// have. In a stream it is the data of an event changes; an event reset has seq alone, and says that everything is to
+// be read.
+type Changes struct {
+	// Seq is the number of the last change. Numbers rise, with gaps.
+	Seq int64 `json:"seq"`
+	// Jobs have come or changed and have not ended; Removed have ended.
+	Jobs    []string `json:"jobs"`
+	Removed []string `json:"removed"`
+	// Agents are those that have come, or whose state, devices or jobs have changed.
+	Agents []string `json:"agents"`
+	// Reset says that everything is to be read: it is the name of the event.
+	Reset bool `json:"-"`
+	// Plan says that a new plan of the session is in force.
+	Plan bool `json:"plan"`
+} //	@name	ManagedChanges
+
+// History is what a cluster did, by time.
+type History struct {
+	// StepS is the time in seconds from one row to the next.
+	StepS int64         `json:"step_s"`
+	Rows  []*HistoryRow `json:"rows"`
+} //	@name	ManagedHistory
+
+// HistoryRow is what a cluster did in the time from At until the next row. Numbers of jobs and GPUs are exact means
+// over that time, or over the part of it that is known.
+type HistoryRow struct {
+	At time.Time `json:"at" swaggertype:"string" format:"date-time"`
+	// Waiting and Running are jobs; one that starts or stops runs.
+	Waiting float64 `json:"waiting"`
+	Running float64 `json:"running"`
+	// WaitingGPUs are those that waiting jobs ask for.
+	WaitingGPUs float64 `json:"waiting_gpus"`
+	// Used are the GPUs that jobs have, and InService those that are well on nodes that are not lost, by type.
+	Used      map[string]float64 `json:"used" swaggertype:"object,number"`
+	InService map[string]float64 `json:"in_service" swaggertype:"object,number"`
+	// Started counts the jobs that started for the first time, and Ended those that ended.
+	Started int64 `json:"started"`
+	Ended   int64 `json:"ended"`
+	// WaitS is the mean time in seconds from their submission, of the jobs that started; left out where none did.
+	WaitS *float64 `json:"wait_s,omitempty"`
+} //	@name	ManagedHistoryRow
+
+// Gantt is which jobs held, hold and are planned to have the GPUs of a cluster.
+type Gantt struct {
+	Now time.Time `json:"now" swaggertype:"string" format:"date-time"`
+	// From and To are the time that is shown. From is later than was asked for where there would be too many spans.
+	From time.Time `json:"from" swaggertype:"string" format:"date-time"`
+	To   time.Time `json:"to" swaggertype:"string" format:"date-time"`
+	// Rows are the GPUs, by type, node and index.
+	Rows []GanttRow `json:"rows"`
+	// Spans are by time. Those of relaxed round jobs, which share GPUs round by round, are now and planned ones alone.
+	Spans []*GanttSpan `json:"spans"`
+} //	@name	ManagedGantt
+
+// GanttRow is a GPU.
+type GanttRow struct {
+	GPU  string `json:"gpu"` // node/index
+	Type string `json:"type"`
+	Node string `json:"node"`
+} //	@name	ManagedGanttRow
+
+// GanttSpan is the time for which a job has GPUs.
+type GanttSpan struct {
+	Job  string `json:"job"`
+	Name string `json:"name"`
+	// Rows are places in the list of rows, from 0. Those of a plan are an example: it has the type of the GPUs alone.
+	Rows []int     `json:"rows"`
+	From time.Time `json:"from" swaggertype:"string" format:"date-time"`
+	// To is when a planned or running job is expected to end; now where nobody knows.
+	To   time.Time `json:"to" swaggertype:"string" format:"date-time"`
+	Kind string    `json:"kind" enums:"past,now,plan"`
+	// EarliestEnd is when the job ends at the earliest, as is proved, if what the plan knows is right.
+	EarliestEnd *time.Time `json:"earliest_end,omitempty" swaggertype:"string" format:"date-time"`
+} //	@name	ManagedGanttSpan
+
 // Drain asks that an agent gets nothing new.
 type Drain struct {
 	Reason string `json:"reason,omitempty"`

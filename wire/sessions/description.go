@@ -56,6 +56,24 @@ type (
 	statusText     = json.RawMessage
 )
 
+// Changes says what of a session has changed since the event of another number. Who reads it again has what the lists
+// have. In a stream it is the data of an event changes; an event reset has seq alone, and says that everything is to
+// be read.
+type Changes struct {
+	// Seq is the number of the last event.
+	Seq int64 `json:"seq"`
+	// Jobs have arrived or changed; Removed have ended. Of a job that ends by itself the session learns the end by the
+	// event job_ended.
+	Jobs    []string `json:"jobs"`
+	Removed []string `json:"removed"`
+	// GPUs have joined or left; a node that left stands for its GPUs.
+	GPUs []string `json:"gpus"`
+	// Reset says that everything is to be read: it is the name of the event.
+	Reset bool `json:"-"`
+	// Plan says that a new plan is in force.
+	Plan bool `json:"plan"`
+} //	@name	SessionChanges
+
 // List lists sessions, the oldest first.
 type List struct {
 	Sessions []*Session `json:"sessions"`

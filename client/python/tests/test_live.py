@@ -3,6 +3,7 @@
 import json
 import os
 import unittest
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from hare_client import EventRefused, Hare, Problem, Result, ScheduleRow
@@ -170,6 +171,16 @@ class Live(unittest.TestCase):
         job = self.hare.submit_job(lab, ["train", "--epochs", "3"], gpus=1, on={"T4": 0}, name="bert", key="one")
         again = self.hare.submit_job(lab, ["train", "--epochs", "3"], gpus=1, on={"T4": 0}, name="bert", key="one")
         self.assertEqual((job.id, job.state), (again.id, "waiting"))
+        follow = self.hare.cluster_changes(lab)
+        first = next(follow)
+        self.assertTrue(first.reset)
+        later = self.hare.submit_job(lab, ["true"])
+        self.hare.cancel_job(lab, later.id)
+        gone = self.hare.cluster_changes(lab, after=first.seq)
+        while (change := next(gone)).removed != [later.id]:
+            self.assertFalse(change.reset)
+        history = self.hare.cluster_history(lab, since=datetime.now(UTC) - timedelta(hours=1))
+        self.assertEqual((history[-1].waiting_gpus > 0, history[-1].started), (True, 0))
         with self.assertRaises(Problem) as caught:
             list(self.hare.job_log(lab, job.id))
         self.assertEqual(caught.exception.code, "not_started")
@@ -251,6 +262,7 @@ class Live(unittest.TestCase):
         with self.assertRaises(EventRefused) as caught:
             self.hare.apply(s.id, [{"seq": 9, "at_s": 2, "type": "tick"}])
         self.assertEqual(caught.exception.expected, 3)
+        self.assertTrue(next(self.hare.session_changes(s.id)).reset)
         follow = self.hare.decisions(s.id, after=1)
         self.assertEqual(next(follow), answers[1])
         follow.close()

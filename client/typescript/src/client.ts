@@ -11,6 +11,8 @@ import type {
   JobPreview,
   ManagedCluster,
   ManagedClusterList,
+  ManagedHistory,
+  ManagedHistoryRow,
   ManagedJob,
   NewCluster,
   NewManagedJob,
@@ -110,6 +112,32 @@ export interface SolveCall {
 export interface SessionAnswer {
   seq: number;
   decisions: { type: "start" | "withdraw"; job: string; round: number; task: number; gpu: string; at_s: number }[];
+}
+
+/** What has changed of a managed cluster or of a session. */
+export interface Changes {
+  /** Of the last change: what to give as after to go on behind it. */
+  seq: number;
+  /** Everything is to be read. */
+  reset: boolean;
+  /** Jobs that have come or changed. */
+  jobs: string[];
+  /** Jobs that have ended. */
+  removed: string[];
+  /** Of a cluster: agents that have come or changed. */
+  agents: string[];
+  /** Of a session: GPUs that have joined or left. */
+  gpus: string[];
+  /** A new plan is in force. */
+  plan: boolean;
+}
+
+/** The time of a history; the default is the last day, in minutes. */
+export interface HistorySpan {
+  from?: Date;
+  to?: Date;
+  /** Seconds of a row, a multiple of 60. */
+  stepS?: number;
 }
 
 /** Tells whether a solve has ended. */
@@ -444,6 +472,11 @@ export class Hare {
     for await (const m of this.follow(path("sessions", id, "decisions"), after, signal)) yield JSON.parse(m.data);
   }
 
+  /** Yields what changes of a session after the event of a number, until it is deleted, like clusterChanges. */
+  async *sessionChanges(id: string, after = 0, signal?: AbortSignal): AsyncGenerator<Changes> {
+    for await (const m of this.follow(path("sessions", id, "changes"), after, signal)) yield changes(m);
+  }
+
   /**
    * Compares a session with the best plan in hindsight. With against, the name of a policy of sessions, the answer
    * also says what that policy would have done with the same jobs and GPUs.
@@ -572,6 +605,24 @@ export class Hare {
     }
   }
 
+  /**
+   * Yields what changes of a managed cluster after the change of a number, until it is deleted. Who reads again what a
+   * change names has what the lists have. The first change has reset, which says that everything is to be read, unless
+   * the server remembers the number.
+   */
+  async *clusterChanges(cluster: string, after = 0, signal?: AbortSignal): AsyncGenerator<Changes> {
+    for await (const m of this.follow(path("clusters", cluster, "changes"), after, signal)) yield changes(m);
+  }
+
+  /** Resolves to how many jobs waited and ran and GPUs were used, by time; a day until now without times. */
+  async clusterHistory(cluster: string, span: HistorySpan = {}): Promise<ManagedHistoryRow[]> {
+    const query: Record<string, string> = {};
+    if (span.from) query["from"] = span.from.toISOString();
+    if (span.to) query["to"] = span.to.toISOString();
+    if (span.stepS) query["step_s"] = String(span.stepS);
+    return (await this.json<ManagedHistory>(path("clusters", cluster, "history"), { query })).rows;
+  }
+
   /** Resolves to the agents of a managed cluster, one a node, by name. */
   async agents(cluster: string): Promise<Agent[]> {
     return (await this.json<AgentList>(path("clusters", cluster, "agents"))).agents;
@@ -686,7 +737,7 @@ export class Hare {
             if (next.done) break;
             const m = next.value;
             if (m.event === "end") throw ended(m);
-            if (m.id > 0 && m.id <= after) continue; // sent twice
+            if (m.id > 0 && m.id <= after && m.event !== "reset") continue; // sent twice
             after = m.id || after;
             failures = 0;
             yield m;
@@ -760,6 +811,11 @@ function newKey(): string {
 
 function isLoopback(host: string): boolean {
   return host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+function changes(m: Message): Changes {
+  const none = { jobs: [], removed: [], agents: [], gpus: [], plan: false };
+  return { ...none, ...JSON.parse(m.data), reset: m.event === "reset" };
 }
 
 function sleep(seconds: number, signal?: AbortSignal): Promise<void> {

@@ -10,6 +10,7 @@ export type {
   Instance,
   Job,
   ManagedCluster,
+  ManagedHistoryRow,
   ManagedJob,
   NewManagedJob,
   Options,

@@ -118,6 +118,10 @@ test("session", async () => {
     hare.apply(s.id, [{ seq: 9, at_s: 2, type: "tick" }]),
     (e) => e instanceof EventRefused && e.error.expected === 3,
   );
+  for await (const change of hare.sessionChanges(s.id)) {
+    assert.deepEqual([change.reset, change.gpus], [true, []]);
+    break;
+  }
   for await (const a of hare.decisions(s.id, 1)) {
     assert.deepEqual(a, answers[1]);
     break;
@@ -141,6 +145,20 @@ test("a job of a managed cluster", async () => {
   const bert = { command: ["train"], gpus: 1, on: { T4: 0 }, name: "bert" };
   const job = await hare.submitJob(lab, bert, "one");
   assert.deepEqual([(await hare.submitJob(lab, bert, "one")).id, job.state], [job.id, "waiting"]);
+  let after = 0;
+  for await (const change of hare.clusterChanges(lab)) {
+    assert.deepEqual([change.reset, change.removed], [true, []]);
+    after = change.seq;
+    break;
+  }
+  const later = await hare.submitJob(lab, { command: ["true"] });
+  await hare.cancelJob(lab, later.id);
+  for await (const change of hare.clusterChanges(lab, after)) {
+    assert.equal(change.reset, false);
+    if (change.removed.includes(later.id)) break;
+  }
+  const history = await hare.clusterHistory(lab, { from: new Date(Date.now() - 3600e3), stepS: 3600 });
+  assert.ok(history.at(-1).waiting_gpus > 0 && history.at(-1).started === 0);
   await assert.rejects(hare.jobLog(lab, job.id).next(), { code: "not_started" });
   await assert.rejects(hare.submitJob(lab, {}), (e) => e instanceof Problem && e.errors[0].pointer === "/command");
 

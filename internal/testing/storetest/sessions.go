@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -43,6 +45,7 @@ func Sessions(t *testing.T, s store.SessionStore) {
 		t.Error(sizes, err)
 	}
 	snapshots(t, s)
+	history(t, s)
 	remove(t, s)
 }
 
@@ -136,6 +139,50 @@ func snapshots(t *testing.T, s store.SessionStore) {
 	}
 }
 
+// history tests that rows take the place of those of the same minute, and that old ones are removed.
+func history(t *testing.T, s store.SessionStore) {
+	t.Helper()
+	ctx := t.Context()
+	save := func(id, text string, before int64, minutes ...int64) {
+		t.Helper()
+		var rows []store.HistoryRow
+		for _, n := range minutes {
+			r := store.HistoryRow{Minute: n, Data: []byte(text)}
+			r.Sum = r.Checksum(id)
+			rows = append(rows, r)
+		}
+		if err := s.SaveHistory(ctx, id, rows, before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save("b", "first", 0, 5, 10, 7)
+	save("b", "second", 6, 20, 10)
+	save("c", "other", 0, 1, 10)
+	save("c", "", 100)
+	for _, c := range []struct {
+		from, to int64
+		want     string
+	}{{0, math.MaxInt64, "7 first 10 second 20 second "}, {7, 20, "7 first 10 second "}, {8, 9, ""}, {9, 8, ""}} {
+		rows, err := s.History(ctx, "b", c.from, c.to)
+		got := ""
+		for i := range rows {
+			r := &rows[i]
+			if got += fmt.Sprintf("%d %s ", r.Minute, r.Data); r.Sum != r.Checksum("b") {
+				t.Errorf("%+v is not as it was written", r)
+			}
+		}
+		if err != nil || got != c.want {
+			t.Errorf("from %d to %d: %q and not %q, %v", c.from, c.to, got, c.want, err)
+		}
+	}
+	if rows, err := s.History(ctx, "c", 0, 100); len(rows) > 0 || err != nil {
+		t.Error(rows, err)
+	}
+	if err := s.SaveHistory(ctx, "z", nil, 0); !errors.Is(err, store.ErrNoSession) {
+		t.Error("the history of no session:", err)
+	}
+}
+
 // remove deletes b. Nothing of b may be left, and nothing can be added to b.
 func remove(t *testing.T, s store.SessionStore) {
 	t.Helper()
@@ -155,5 +202,8 @@ func remove(t *testing.T, s store.SessionStore) {
 	}
 	if got, err := s.Rows(ctx, "b", 1, 1000); err != nil || len(got) != 0 {
 		t.Error("rows of a deleted session:", got, err)
+	}
+	if got, err := s.History(ctx, "b", 0, 1000); err != nil || len(got) != 0 {
+		t.Error("history of a deleted session:", got, err)
 	}
 }

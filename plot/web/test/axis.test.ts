@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { duration, exact, marks, time } from "../src/shared/axis.js";
+import { duration, exact, marks, since, time } from "../src/shared/axis.js";
 
 const S = 1e6;
 const labels = (from: number, to: number, most = 7) =>
@@ -46,4 +46,17 @@ test("durations are never nothing for something", () => {
 test("a zoomed view is more exact", () => {
   assert.equal(exact(5400.25 * S, 1 * S), "90 min 0.25 s");
   assert.equal(exact(5400.25 * S, 7200 * S), "1 h 30 min");
+});
+
+test("a timeline has marks before and after now", () => {
+  assert.equal(
+    marks(-60 * S, 90 * S, 6, 15 * S)
+      .map(m => `${m.at / S} ${m.label}`)
+      .join(),
+    "-45 −1 min,-15 −30 s,15 now,45 +30 s,75 +1 min",
+  );
+  assert.deepEqual(
+    [since(5 * S, 15 * S), since(15 * S, 15 * S), since(75 * S, 15 * S)],
+    ["10 s ago", "now", "in about 60 s"],
+  );
 });

@@ -28,6 +28,7 @@ func (l *Ledger) register(r *Register) {
 		for i := range a.devices {
 			l.forget(a, i)
 		}
+		l.discount(a)
 		a.devices = nil
 	}
 	a.Registration, a.secretSum = r.Registration, r.SecretSum
@@ -36,6 +37,7 @@ func (l *Ledger) register(r *Register) {
 	a.orders, a.lastOrder, a.reports = nil, 0, 0
 	a.lost = false
 	l.changed[a.Name] = true
+	l.altered.agent(a)
 	fresh := false
 	for i := range r.Devices {
 		if i >= len(a.devices) {
@@ -190,6 +192,7 @@ func (l *Ledger) expire(a *agent) {
 	}
 	a.lost = true
 	l.changed[a.Name] = true
+	l.altered.agent(a)
 	for i := range a.devices {
 		if j := a.devices[i].job; j != nil && j.relaxed != nil {
 			x := j.live.relaxed
@@ -232,6 +235,9 @@ func (l *Ledger) sync(s *SyncRecord) error {
 func (l *Ledger) faults(a *agent, faults map[int]string) {
 	for i := range a.devices {
 		d := &a.devices[i]
+		if d.fault != faults[i] {
+			l.altered.agent(a)
+		}
 		d.fault = faults[i]
 		if d.job != nil && d.job.relaxed != nil {
 			if d.fault != "" {
@@ -254,6 +260,7 @@ func (l *Ledger) drain(d *Drain) error {
 		return fmt.Errorf("ledger: no agent %q", d.Agent)
 	}
 	a.draining, a.drainReason = d.On, d.Reason
+	l.altered.agent(a)
 	l.endAffinities()
 	if d.On {
 		l.moveServers(a)

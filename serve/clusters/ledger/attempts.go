@@ -43,6 +43,7 @@ func (l *Ledger) assemble(j *job) {
 		}
 	}
 	j.attempts, j.live = append(j.attempts, at), at
+	l.started(j)
 	clear(j.granted)
 	master := at.tasks[0].agent
 	port := l.nextPort(master)
@@ -55,6 +56,7 @@ func (l *Ledger) assemble(j *job) {
 		t := &at.tasks[k]
 		for _, i := range t.devices {
 			t.agent.devices[i].job = j
+			l.altered.agent(t.agent)
 		}
 		gpuType := t.agent.Devices[t.devices[0]].Type
 		start := &clusterdoc.Start{Name: j.spec.Name, Command: j.spec.Command, Devices: t.devices,
@@ -127,6 +129,7 @@ func (l *Ledger) report(a *agent, r *clusterdoc.TaskReport) {
 	if t.agent != a || t.final() {
 		return
 	}
+	l.altered.job(j)
 	if r.Round > 0 && j.rounds != nil {
 		j.rounds.reported, j.rounds.loss = r.Round, r.Loss
 		j.rounds.saveIn(at, r.Round)
@@ -195,6 +198,7 @@ func (l *Ledger) finish(j *job, at *attempt, k int, state clusterdoc.TaskState) 
 	}
 	t := &at.tasks[k]
 	t.state = state
+	l.altered.job(j)
 	t.agent.dropOrders(j.taskID(at, k))
 	if at.open--; at.open == 0 {
 		l.close(j, at)
@@ -211,10 +215,12 @@ func (l *Ledger) close(j *job, at *attempt) {
 		t := &at.tasks[k]
 		for _, i := range t.devices {
 			t.agent.devices[i].job = nil
+			l.altered.agent(t.agent)
 			gone = gone || !t.agent.wanted(i)
 		}
 		if j.relaxed != nil {
 			t.agent.servers = slices.DeleteFunc(t.agent.servers, func(x *job) bool { return x == j })
+			l.altered.agent(t.agent)
 		}
 	}
 	switch {
@@ -296,6 +302,7 @@ func byWhom(by string) string {
 // end makes the job final.
 func (l *Ledger) end(j *job, s clusterdoc.JobState, reason string) {
 	j.reason, j.endedUs = reason, l.nowUs
+	l.usage.open.Ended++
 	j.spec.SecretEnv = masked(j.spec.SecretEnv)
 	clear(j.granted)
 	if j.relaxed != nil {
@@ -341,6 +348,7 @@ func (l *Ledger) cancel(c *Cancel) error {
 	}
 	if j.live != nil {
 		j.reason = "is being ended" + byWhom(j.cancelled)
+		l.altered.job(j)
 		l.stop(j, j.live)
 		return nil
 	}

@@ -35,6 +35,7 @@ func (l *Ledger) copied(c *Copied) {
 	if j == nil || j.rounds == nil || j.state.Final() {
 		return
 	}
+	l.altered.job(j)
 	if c.Round > 0 {
 		j.rounds.copy = &c.CheckpointCopy
 		return

@@ -186,6 +186,14 @@ func (l *Ledger) Changed() []string {
 	return names
 }
 
+// Altered are the jobs and agents that are described otherwise than when Altered was last called. What a job waits for
+// in the session is not part of its description.
+func (l *Ledger) Altered() (jobs, agents []string) {
+	x := l.altered
+	l.altered = newAltered()
+	return slices.Sorted(maps.Keys(x.jobs)), slices.Sorted(maps.Keys(x.agents))
+}
+
 // HasTask reports whether a job had the task in the attempt, and on which agent.
 func (l *Ledger) HasTask(id clusterdoc.TaskID) (agent string, ok bool) {
 	j := l.find(id.Job)

@@ -43,8 +43,13 @@ import (
 
 // Apply takes the next record of the journal. An error says that the record cannot follow those before.
 func (l *Ledger) Apply(r *Record) error {
+	l.advance(r.AtUs)
 	l.nowUs = r.AtUs
 	err := l.apply(r)
+	for _, a := range l.altered.counted {
+		l.recount(a)
+	}
+	l.altered.counted = l.altered.counted[:0]
 	r.Ordered, l.ordered = l.ordered, nil
 	return err
 }

@@ -60,6 +60,8 @@ func (l *Ledger) drop(j *job, at *attempt, i int) {
 	x.out = slices.Delete(x.out, i, i+1)
 	at.open--
 	c.agent.devices[c.device].job = nil
+	l.altered.job(j)
+	l.altered.agent(c.agent)
 	l.reconcile(c.agent, c.device)
 }
 
@@ -137,6 +139,8 @@ func (l *Ledger) share(j *job) {
 			x.last++
 			at.open++
 			a.devices[i].job = j
+			l.altered.job(j)
+			l.altered.agent(a)
 			x.out = append(x.out, compute{number: x.last, round: g.round, task: g.task, agent: a, device: i,
 				state: clusterdoc.TaskWaiting})
 			if x.ready {
@@ -150,6 +154,7 @@ func (l *Ledger) share(j *job) {
 func (l *Ledger) orderCompute(j *job, at *attempt, c *compute) {
 	x := at.relaxed
 	c.state = clusterdoc.TaskOrdered
+	l.altered.job(j)
 	gpuType := c.agent.Devices[c.device].Type
 	l.ordered = append(l.ordered, Ordered{j.id, at.number, c.number, c.agent.gpu(c.device), x.base + c.round, c.task})
 	address := ""
@@ -192,7 +197,9 @@ func (l *Ledger) startServer(j *job) bool {
 	at := &attempt{number: int64(len(j.attempts) + 1), tasks: []task{{agent: server, state: clusterdoc.TaskOrdered}},
 		open: 1, orderedUs: l.nowUs, relaxed: &relaxedAttempt{}}
 	j.attempts, j.live, j.relaxed.anywhere = append(j.attempts, at), at, false
+	l.started(j)
 	server.addServer(j)
+	l.altered.agent(server)
 	l.ordered = append(l.ordered, Ordered{Job: j.id, Attempt: at.number, On: server.Name})
 	l.order(server, clusterdoc.Order{Type: clusterdoc.OrderHome, TaskID: j.taskID(at, 0), GraceS: j.graceS(),
 		Home: &clusterdoc.HomeStart{Name: j.spec.Name, RoundStart: *j.rounds.startOf(j.secretStart(at), 0),

@@ -62,6 +62,7 @@ func (l *Ledger) reportCompute(a *agent, j *job, r *clusterdoc.TaskReport) {
 	if !found || x.out[i].agent != a || x.out[i].state == clusterdoc.TaskWaiting {
 		return
 	}
+	l.altered.job(j)
 	switch r.State {
 	case clusterdoc.TaskRunning:
 		x.out[i].state = clusterdoc.TaskRunning
@@ -79,6 +80,8 @@ func (l *Ledger) endCompute(j *job, at *attempt, i int, r *clusterdoc.TaskReport
 	at.open--
 	c.agent.dropOrders(j.taskID(at, c.number))
 	c.agent.devices[c.device].job = nil
+	l.altered.job(j)
+	l.altered.agent(c.agent)
 	good := r.State == clusterdoc.TaskEnded && r.ExitCode != nil && *r.ExitCode == 0
 	event := hare.Event{Job: j.id, Round: c.round, Task: int64(c.task), GPU: c.agent.gpu(c.device)}
 	switch {

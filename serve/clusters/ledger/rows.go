@@ -35,7 +35,7 @@ func (l *Ledger) Rows(wanted func(clusterdoc.JobState) bool, types bool) (rows [
 		}
 		rows = append(rows, r)
 	}
-	return rows, Past{l.past.data, l.past.chunks, l.index}
+	return rows, *l.Past()
 }
 
 // types are the GPU types of the last attempt of a job, or of the tasks of its rounds.

@@ -82,6 +82,12 @@ type (
 		Affinities []int        `json:"Pins,omitempty"`
 		Types      []string     `json:",omitempty"`
 		NowUs      int64        `json:",omitempty"`
+		Usage      *savedUsage  `json:",omitempty"` // nil: as of a version without a history
+	}
+	savedUsage struct {
+		AtUs int64
+		Open Usage
+		Over []Usage `json:",omitempty"`
 	}
 	savedAgent struct {
 		Registration clusterdoc.Registration
@@ -196,7 +202,8 @@ type (
 
 func (l *Ledger) saved() *savedLedger {
 	s := &savedLedger{Version: snapshotVersion, Waiting: l.waiting, Seq: l.seq, NowUs: l.nowUs,
-		Touched: numbers(l.touched), Affinities: numbers(l.affinities), Types: slices.Sorted(maps.Keys(l.types))}
+		Touched: numbers(l.touched), Affinities: numbers(l.affinities), Types: slices.Sorted(maps.Keys(l.types)),
+		Usage: &savedUsage{l.usage.atUs, l.usage.open, l.usage.over}}
 	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
 		a := l.agents[name]
 		x := savedAgent{Registration: a.Registration, SecretSum: a.secretSum, Epoch: a.epoch, Lost: a.lost,
@@ -313,6 +320,19 @@ func (l *Ledger) restore(s *savedLedger, past []byte) error {
 			}
 			a.devices = append(a.devices, x)
 		}
+	}
+	for _, a := range l.agents {
+		l.recount(a)
+	}
+	for _, j := range l.jobs {
+		if j.state == clusterdoc.JobWaiting {
+			l.usage.waitingGPUs += j.gpus()
+		}
+	}
+	if s.Usage != nil {
+		l.usage.atUs, l.usage.open, l.usage.over = s.Usage.AtUs, s.Usage.Open, s.Usage.Over
+	} else {
+		l.advance(s.NowUs)
 	}
 	var err error
 	if l.touched, err = l.jobsOf(s.Touched); err == nil {

@@ -236,7 +236,7 @@ func randomJournal(t *testing.T, rng *rand.Rand, n int) []Record {
 
 // parts are the structs of the state.
 var parts = []any{agent{}, device{}, job{}, roundState{}, relaxedState{}, attempt{}, relaxedAttempt{}, task{},
-	affinity{}, unreachablePair{}, grant{}, compute{}}
+	affinity{}, unreachablePair{}, grant{}, compute{}, usage{}}
 
 // TestSnapshotsStandForTheJournal checks on random journals that a snapshot and the records behind it give the state
 // of the whole journal, and that the random journals set each field of the state.
@@ -272,6 +272,43 @@ func TestSnapshotsStandForTheJournal(t *testing.T) {
 	}
 }
 
+// TestAlteredNamesWhatHasChanged checks on random journals that each job and agent that is described otherwise behind
+// a record is among those that the record has altered.
+func TestAlteredNamesWhatHasChanged(t *testing.T) {
+	named, changed := 0, 0
+	for seed := range uint64(6) {
+		l := New()
+		jobs, agents := map[string]*clusterdoc.Job{}, map[string]*clusterdoc.Agent{}
+		for i, r := range randomJournal(t, rand.New(rand.NewPCG(seed, 19)), 500) {
+			if err := l.Apply(&r); err != nil {
+				t.Fatal(err)
+			}
+			alteredJobs, alteredAgents := l.Altered()
+			named += len(alteredJobs) + len(alteredAgents)
+			for n := range l.byTime {
+				id := jobID(n + 1)
+				if now := l.Job(id, true); !reflect.DeepEqual(jobs[id], now) {
+					if jobs[id] = now; !slices.Contains(alteredJobs, id) {
+						t.Errorf("seed %d, record %d: job %s is not named", seed, i, id)
+					}
+					changed++
+				}
+			}
+			for _, a := range l.Agents() {
+				if !reflect.DeepEqual(agents[a.Name], a) {
+					if agents[a.Name] = a; !slices.Contains(alteredAgents, a.Name) {
+						t.Errorf("seed %d, record %d: agent %s is not named", seed, i, a.Name)
+					}
+					changed++
+				}
+			}
+		}
+	}
+	if named > changed+changed/5 {
+		t.Errorf("%d are named, and %d have changed", named, changed)
+	}
+}
+
 func restored(t *testing.T, l *Ledger) *Ledger {
 	t.Helper()
 	s, err := l.Snapshot()
@@ -299,6 +336,7 @@ func look(l *Ledger, seen map[string]bool) {
 		}
 	}
 	note(reflect.ValueOf(*l))
+	note(reflect.ValueOf(l.usage))
 	seen["Ledger.past"], seen["Ledger.ordered"] = true, true // the latter is empty between records
 	for _, a := range l.agents {
 		note(reflect.ValueOf(*a))
@@ -354,9 +392,9 @@ func compare(a, b *Ledger) string {
 		return all
 	}
 	diff := cmp.Diff([]any{a.keys, a.waiting, a.seq, a.types, counts(a), a.nowUs, len(a.byTime), open(a.touched),
-		open(a.affinities), slices.Sorted(maps.Keys(a.agents))},
+		open(a.affinities), slices.Sorted(maps.Keys(a.agents)), a.usage},
 		[]any{b.keys, b.waiting, b.seq, b.types, counts(b), b.nowUs, len(b.byTime), open(b.touched), open(b.affinities),
-			slices.Sorted(maps.Keys(b.agents))}, options)
+			slices.Sorted(maps.Keys(b.agents)), b.usage}, options)
 	for name := range a.agents {
 		diff += cmp.Diff(*a.agents[name], *b.agents[name], links)
 	}

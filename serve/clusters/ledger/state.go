@@ -31,6 +31,9 @@ type Ledger struct {
 	types   map[string]bool   // GPU types that an agent has had
 	counts  map[clusterdoc.JobState]int
 	changed map[string]bool // agents whose orders have changed
+	// altered are the jobs and agents that are described otherwise than when Altered was last called.
+	altered altered
+	usage   usage
 	// affinities are the jobs that wait, or have waited, for the nodes that they should start on.
 	affinities []*job
 	nowUs      int64
@@ -41,7 +44,24 @@ type Ledger struct {
 func New() *Ledger {
 	return &Ledger{agents: map[string]*agent{}, jobs: map[string]*job{}, keys: map[string]string{},
 		types: map[string]bool{}, counts: map[clusterdoc.JobState]int{},
-		changed: map[string]bool{}, index: newIndex()}
+		changed: map[string]bool{}, altered: newAltered(), usage: newUsage(), index: newIndex()}
+}
+
+// altered are jobs and agents, by their names.
+type altered struct {
+	jobs, agents map[string]bool
+	counted      []*agent // by the record that is being applied, to be counted again
+}
+
+func newAltered() altered { return altered{jobs: map[string]bool{}, agents: map[string]bool{}} }
+
+func (x *altered) job(j *job) { x.jobs[j.id] = true }
+
+func (x *altered) agent(a *agent) {
+	x.agents[a.Name] = true
+	if !slices.Contains(x.counted, a) {
+		x.counted = append(x.counted, a)
+	}
 }
 
 // maxLost is how often a job may be lost with a node before it fails, so that a job that takes its nodes down
@@ -67,12 +87,16 @@ type device struct {
 	fault     string
 	inSession bool
 	job       *job // whose live attempt holds the device
+	// used and serves say that the device is counted in usage.
+	used, serves bool
 }
 
 // wanted reports whether new work may start there.
 func (a *agent) wanted(i int) bool { return !a.lost && !a.draining && a.devices[i].fault == "" }
 
-func (a *agent) gpu(i int) string { return a.Name + "/" + strconv.Itoa(i) }
+func (a *agent) gpu(i int) string { return gpuName(a.Name, i) }
+
+func gpuName(node string, i int) string { return node + "/" + strconv.Itoa(i) }
 
 // job is a job of any of three kinds: a command, which has neither rounds nor relaxed; a round job with GPUs of its
 // own, which has rounds; and a relaxed round job, which shares GPUs round by round and has both.
@@ -190,8 +214,15 @@ func (l *Ledger) setState(j *job, s clusterdoc.JobState) {
 	if j.state != "" {
 		l.counts[j.state]--
 	}
+	if j.state == clusterdoc.JobWaiting {
+		l.usage.waitingGPUs -= j.gpus()
+	}
+	if s == clusterdoc.JobWaiting {
+		l.usage.waitingGPUs += j.gpus()
+	}
 	j.state = s
 	l.counts[s]++
+	l.altered.job(j)
 }
 
 func (l *Ledger) agentOf(e AgentEpoch) (*agent, error) {

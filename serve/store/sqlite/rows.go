@@ -114,6 +114,14 @@ func (s *Store) sweep(ctx context.Context) error {
 			if n, err := res.RowsAffected(); err != nil || n > 0 {
 				return err
 			}
+			res, err = tx.ExecContext(ctx, `DELETE FROM history WHERE key IN
+				(SELECT key FROM history WHERE key >= ?1 << 40 AND key < (?1 + 1) << 40 LIMIT 10000)`, num)
+			if err != nil {
+				return err
+			}
+			if n, err := res.RowsAffected(); err != nil || n > 0 {
+				return err
+			}
 			if _, err = tx.ExecContext(ctx, "DELETE FROM snapshot WHERE session = ?", num); err == nil {
 				_, err = tx.ExecContext(ctx, "DELETE FROM deleted WHERE num = ?", num)
 			}

@@ -55,6 +55,11 @@ var migrations = []string{
 		blob     INTEGER PRIMARY KEY,
 		released INTEGER NOT NULL                     -- 0 being written, 1 to be removed
 	);`,
+	`CREATE TABLE history (
+		key  INTEGER PRIMARY KEY,                     -- session.num << 40 | minute since 1970
+		sum  BLOB NOT NULL,
+		data BLOB NOT NULL                            -- JSON
+	);`,
 }
 
 // migrate brings the schema to the version that this program knows.

@@ -220,6 +220,11 @@ func (v *View) Snapshots(ctx context.Context, id string) ([]store.Snapshot, erro
 	return v.s.Snapshots(ctx, id)
 }
 
+// History implements store.SessionReader.
+func (v *View) History(ctx context.Context, id string, from, to int64) ([]store.HistoryRow, error) {
+	return v.s.History(ctx, id, from, to)
+}
+
 // Solves implements store.SolveReader. Where the list is damaged, it returns
 // *store.CorruptError with the rest.
 func (v *View) Solves(ctx context.Context) ([]store.SolveRecord, error) {

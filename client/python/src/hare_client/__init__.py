@@ -4,11 +4,12 @@ from .client import Hare
 from .errors import EventRefused, HareError, Problem, StreamBroken
 from .readable import make_readable
 from .results import Result, Schedule, ScheduleRow
-from .values import Event, Solve
+from .values import Changes, Event, Solve
 
 make_readable()
 
 __all__ = [
+    "Changes",
     "Event",
     "EventRefused",
     "Hare",

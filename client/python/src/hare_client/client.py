@@ -9,6 +9,7 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NoReturn, Self
 from urllib.parse import quote
 
@@ -22,6 +23,7 @@ from .generated.models import (
     Explanation,
     JobPreview,
     ManagedCluster,
+    ManagedHistoryRow,
     ManagedJob,
     Prices,
     Regret,
@@ -34,7 +36,7 @@ from .generated.models import (
 )
 from .results import Result
 from .streams import Message, lines, messages
-from .values import Event, Solve
+from .values import Changes, Event, Solve
 
 # A document is a dict, as json.load returns it, or a model of hare_client.generated.
 Document = Mapping[str, Any] | Any
@@ -172,7 +174,8 @@ class Hare:
         self, instance: Document, options: Document | None, key: str | None, prefer: str, more: Mapping[str, Any]
     ) -> httpx.Response:
         body: dict[str, Any] = {"instance": _dict(instance)}
-        body.update({name: part if isinstance(part, (int, float, str)) else _dict(part) for name, part in more.items()})
+        for name, part in more.items():
+            body[name] = part if isinstance(part, (int, float, str)) else _dict(part)
         if options is not None:
             body["options"] = _dict(options)
         headers = {"Idempotency-Key": key or secrets.token_hex(16), "Prefer": prefer}
@@ -399,6 +402,11 @@ class Hare:
         for m in self._follow(f"/v1/sessions/{_escape(id)}/decisions", after):
             yield json.loads(m.data)
 
+    def session_changes(self, id: str, after: int = 0) -> Iterator[Changes]:
+        """Yields what changes of a session after the event of a number, until it is deleted, like cluster_changes."""
+        for m in self._follow(f"/v1/sessions/{_escape(id)}/changes", after):
+            yield Changes.of(m.event, json.loads(m.data))
+
     def regret(self, id: str, against: str | None = None) -> Regret:
         """Compares a session with the best plan in hindsight.
 
@@ -551,6 +559,31 @@ class Hare:
             else:
                 time.sleep(self._pause(0))
 
+    def cluster_changes(self, cluster: str, after: int = 0) -> Iterator[Changes]:
+        """Yields what changes of a managed cluster after the change of a number, until it is deleted.
+
+        Who reads again what a change names has what the lists have. The first change has
+        reset, which says that everything is to be read, unless the server remembers the number.
+        """
+        for m in self._follow(f"/v1/clusters/{_escape(cluster)}/changes", after):
+            yield Changes.of(m.event, json.loads(m.data))
+
+    def cluster_history(
+        self,
+        cluster: str,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step_s: int = 60,
+    ) -> list[ManagedHistoryRow]:
+        """Returns how many jobs waited and ran and GPUs were used, by time; a day until now without times."""
+        query = {"step_s": str(step_s)}
+        for name, at in (("from", since), ("to", until)):
+            if at is not None:
+                query[name] = at.astimezone(UTC).isoformat(timespec="seconds")
+        path = f"/v1/clusters/{_escape(cluster)}/history"
+        answer = _json(self._call("GET", path, params=query, repeatable=True))
+        return [ManagedHistoryRow.from_dict(row) for row in answer["rows"]]
+
     def agents(self, cluster: str) -> list[Agent]:
         """Returns the agents of a managed cluster, one a node, by name."""
         return _agents(self._call("GET", f"/v1/clusters/{_escape(cluster)}/agents", repeatable=True))
@@ -635,7 +668,7 @@ class Hare:
                     for m in messages(response.iter_bytes(), MAX_LINE_BYTES):
                         if m.event == "end":
                             _ended(m)
-                        if m.id and m.id <= after:
+                        if m.id and m.id <= after and m.event != "reset":
                             continue  # the event came before
                         after, failures = m.id or after, 0
                         yield m

@@ -51,3 +51,21 @@ class Event:
     def of(cls, id: int, type: str, data: dict[str, Any]) -> Event:
         names = ("status", "phase", "termination", "value", "bound")
         return cls(id, type, data.get("at_s", 0), **{name: data.get(name) for name in names}, data=data)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What has changed of a managed cluster or of a session."""
+
+    seq: int  # of the last change: what to give as after to go on behind it
+    reset: bool = False  # everything is to be read
+    jobs: list[str] = field(default_factory=list)  # have come or changed
+    removed: list[str] = field(default_factory=list)  # jobs that have ended
+    agents: list[str] = field(default_factory=list)  # of a cluster: have come or changed
+    gpus: list[str] = field(default_factory=list)  # of a session: have joined or left
+    plan: bool = False  # a new plan is in force
+
+    @classmethod
+    def of(cls, event: str, data: dict[str, Any]) -> Changes:
+        names = ("jobs", "removed", "agents", "gpus", "plan")
+        return cls(data["seq"], event == "reset", **{name: data[name] for name in names if name in data})

@@ -8,6 +8,7 @@ export interface PageData {
   size: string;
   unit: number;
   end: number;
+  now?: number; // of a timeline: what begins later is planned
   types: string[];
   counts: string[];
   palette: string[];
@@ -154,6 +155,15 @@ export function chartOf(data: PageData): Chart {
 // taskGPUs returns the GPUs of a task of span k.
 function taskGPUs(job: Job, shape: number): number {
   return job.shapes[shape]?.gpus ?? job.gpus;
+}
+
+// planned says whether span k of a lane begins at the now of a timeline or later, and runsNow whether it goes on.
+export function planned(data: PageData, l: Lane, k: number): boolean {
+  return data.now !== undefined && l.start[k]! >= data.now;
+}
+
+export function runsNow(data: PageData, l: Lane, k: number): boolean {
+  return data.now !== undefined && l.start[k]! < data.now && l.end[k]! > data.now;
 }
 
 // runsAtZero says whether span k of a lane is work that runs at time 0.

@@ -1,6 +1,6 @@
 // Describes in words what is under the pointer, and the selected job.
-import { duration, exact } from "../shared/axis.js";
-import { lanesOf, runsAtZero, setupAt, type Chart, type Job, type Lane } from "./data.js";
+import { duration, exact, since } from "../shared/axis.js";
+import { lanesOf, planned, runsAtZero, runsNow, setupAt, type Chart, type Job, type Lane } from "./data.js";
 
 // spot describes what lane l does at t. k is the lane's span at t, −1 for none; shown is
 // the number of microseconds on the screen.
@@ -25,6 +25,18 @@ export function spot(chart: Chart, l: Lane, k: number, t: number, shown: number)
     return [`${l.gpu} · idle`, reserved].filter(Boolean).join("\n");
   }
   const j = chart.jobs[l.job[k]!]!;
+  const { now } = chart.data;
+  if (now !== undefined) {
+    const [start, end] = [l.start[k]!, l.end[k]!];
+    return [
+      j.id,
+      `${l.gpu} · ${chart.data.types[l.type]}`,
+      planned(chart.data, l, k) ? "planned" : runsNow(chart.data, l, k) ? "runs" : "",
+      `${since(start, now)} to ${since(end, now)} (${duration(end - start)})`,
+    ]
+      .filter(Boolean)
+      .join("\n");
+  }
   const [rounds, period, hold, tasks] = [l.rounds[k]!, l.period[k]!, l.hold[k]!, l.tasks[k]!];
   const shape = j.shapes[l.shape[k]!];
   const r =
@@ -100,6 +112,9 @@ export function deadlineOf(j: Job): string {
 export function about(chart: Chart, job: number): string {
   const j = chart.jobs[job]!;
   const gpus = lanesOf(chart.lanes, job).length;
+  const { now } = chart.data;
+  if (now !== undefined)
+    return `${j.id} · ${since(j.start, now)} to ${since(j.end, now)} · on ${count(gpus, "GPU")}`;
   if (!gpus) return `${j.id} · ${j.sync} · weight ${j.weight} · none of the GPUs of this page runs it`;
   return [
     j.id,

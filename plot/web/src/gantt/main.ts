@@ -1,7 +1,7 @@
 // The page of a schedule: connects the controls of the page to the chart.
 import { duration } from "../shared/axis.js";
 import { about, spot } from "./describe.js";
-import { chartOf, lanesOf, runsAtZero, setupAt, spanAt, type PageData } from "./data.js";
+import { chartOf, lanesOf, planned, runsAtZero, runsNow, setupAt, spanAt, type PageData } from "./data.js";
 import { AXIS, Painter, type State } from "./paint.js";
 import { counted, Index, type Hit } from "./search.js";
 import { nodeGaps, Rows, TimeView } from "./view.js";
@@ -417,6 +417,8 @@ function legend(): void {
   };
   if (lanes.some(l => l.sync.some((v, i) => v > 0 && v < l.hold[i]! && jobs[l.job[i]!]!.sync !== "relaxed")))
     note("paler: synchronising");
+  if (lanes.some(l => l.n && planned(data, l, l.n - 1))) note("paler: planned");
+  if (lanes.some(l => l.job.some((_, k) => runsNow(data, l, k)))) note("runs now", "running");
   if (lanes.some(l => l.setup.some(v => v > 0))) note("setup of the GPU", "setup");
   if (lanes.some(l => l.n && runsAtZero(jobs, l, 0))) note("runs at time 0", "running");
   if (chart.reserved.length) note("reserved", "reserved");

@@ -1,7 +1,17 @@
 // Draws the visible part of the chart on a canvas.
 import { duration, marks } from "../shared/axis.js";
 import { rgb, shadesOf, type Shades } from "../shared/colour.js";
-import { ABOVE, above, BELOW, freePlace, runsAtZero, type Chart, type Lane } from "./data.js";
+import {
+  ABOVE,
+  above,
+  BELOW,
+  freePlace,
+  planned,
+  runsAtZero,
+  runsNow,
+  type Chart,
+  type Lane,
+} from "./data.js";
 import { type Bracket, brackets, type Rows, type TimeView } from "./view.js";
 
 export const AXIS = 26; // pixels of the time axis
@@ -156,7 +166,12 @@ export class Painter {
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, this.width, this.height);
     const bottom = this.bottom;
-    const axis = marks(time.from, time.to, Math.max(2, Math.floor(time.width / (this.narrow ? 75 : 95))));
+    const axis = marks(
+      time.from,
+      time.to,
+      Math.max(2, Math.floor(time.width / (this.narrow ? 75 : 95))),
+      this.chart.data.now,
+    );
     g.save();
     g.beginPath();
     g.rect(0, 0, this.width, bottom);
@@ -181,6 +196,11 @@ export class Painter {
     }
     this.writeLabels();
     this.deadline(bottom);
+    const now = time.px(this.chart.data.now ?? -1);
+    if (this.chart.data.now !== undefined && now >= time.left) {
+      g.fillStyle = theme.late;
+      g.fillRect(now - 0.75, 0, 1.5, bottom);
+    }
     if (this.nodes.length) {
       // The names of GPUs are their numbers on the node.
       const right = time.left - (rows.height >= 11 ? 24 : 4);
@@ -476,7 +496,7 @@ export class Painter {
     const { g, time } = this;
     const rounds = l.rounds[i]!;
     const period = l.period[i]!;
-    if (runsAtZero(this.chart.jobs, l, i)) {
+    if (runsAtZero(this.chart.jobs, l, i) || runsNow(this.chart.data, l, i)) {
       for (const fill of [this.fill(l.job[i]!), this.theme.stripes]) {
         if (!fill || b <= a) continue;
         g.fillStyle = fill;
@@ -522,7 +542,7 @@ export class Painter {
       b = c;
     }
     if (b > a) {
-      g.fillStyle = shades.fill;
+      g.fillStyle = planned(this.chart.data, l, i) ? shades.sync : shades.fill;
       g.fillRect(a, top, Math.max(0.4, b - a), h);
     }
   }

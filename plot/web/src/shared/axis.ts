@@ -14,10 +14,19 @@ export interface Mark {
   label: string;
 }
 
-// marks returns the marks of [from, to], with at most `most` distances between them.
-export function marks(from: number, to: number, most: number): Mark[] {
+// marks returns the marks of [from, to], with at most `most` distances between them. With a now they are at round
+// times before and after it.
+export function marks(from: number, to: number, most: number, now?: number): Mark[] {
   const step = STEPS.find(s => (to - from) / s <= most) ?? STEPS[STEPS.length - 1]!;
   const out: Mark[] = [];
+  if (now !== undefined) {
+    for (let i = Math.ceil((from - now) / step); now + i * step <= to; i++)
+      out.push({
+        at: now + i * step,
+        label: i ? (i < 0 ? "−" : "+") + time(Math.abs(i) * step, step) : "now",
+      });
+    return out;
+  }
   for (let i = Math.max(0, Math.ceil(from / step)); i * step <= to; i++)
     out.push({ at: i * step, label: time(i * step, step) });
   return out;
@@ -49,6 +58,12 @@ export function time(t: number, step: number): string {
 // screen.
 export function exact(t: number, shown: number): string {
   return time(t, shown < 600 * SECOND ? 1000 : shown < 86400 * SECOND ? SECOND : 60 * SECOND);
+}
+
+// since says when t is, seen from now.
+export function since(t: number, now: number): string {
+  if (t === now) return "now";
+  return t < now ? `${duration(now - t)} ago` : `in about ${duration(t - now)}`;
 }
 
 // duration formats t with about three digits; only 0 becomes "0 s".

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/hare-sched/hare/serve/changes"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
+)
+
+// getClusterChanges streams what changes of a cluster.
+//
+//	@Summary		Follow the changes of a managed cluster
+//	@Description	Each event changes names what has changed since the one before: who reads that again has what the
+//	@Description	lists have. The first change comes at once; a reader gets ten events a second at most, and a slow
+//	@Description	one fewer, with all changes since its last one. The event reset says that everything is to be read;
+//	@Description	the stream begins with it, unless after or Last-Event-ID names a change that the server remembers.
+//	@Description	The server sends a comment every 15 s. An event: end with a problem code ends the stream.
+//	@Tags			clusters
+//	@ID				getClusterChanges
+//	@Param			cluster			path	string	true	"its name"
+//	@Param			after			query	int		false	"begin behind the event of this id"	minimum(0)
+//	@Param			Last-Event-ID	header	string	false	"as after, from an EventSource that reconnects"
+//	@Produce		text/event-stream,application/problem+json
+//	@Success		200	{object}	clusterdoc.Changes	"an event"
+//	@Failure		400	{object}	openapi.Problem	"after or Last-Event-ID is not a number"
+//	@Failure		404	{object}	openapi.Problem	"no such cluster"
+//	@Failure		406	{object}	openapi.Problem	"the client does not accept server-sent events"
+//	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"draining, or too many streams are open: Retry-After says when to try again"
+//	@Router			/v1/clusters/{cluster}/changes [get]
+func (s *server) getClusterChanges(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.cluster(r)
+	if err != nil {
+		return err
+	}
+	// A refusal must be sent before the status of the stream.
+	if _, err := c.Describe(r.Context()); err != nil {
+		return err
+	}
+	return s.followChanges(w, r, func(c *changes.Change) any {
+		return &clusterdoc.Changes{Seq: c.Seq, Jobs: namesOf(c, changes.Job, false),
+			Removed: namesOf(c, changes.Job, true), Agents: namesOf(c, changes.Node, false), Plan: planChanged(c)}
+	}, c.Changes)
+}
