@@ -3,6 +3,8 @@ package hare
 import (
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -61,4 +63,13 @@ func (es *InvalidErrors) checkNames(at string, names []string, most int) {
 			es.Add(at, "unordered", "names must be sorted, each once")
 		}
 	}
+}
+
+// Misleads reports whether a text has characters that control a terminal or the direction of text, so that it is not
+// shown as what it is.
+func Misleads(text string) bool {
+	return !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u061c' || r == '\u200e' || r == '\u200f' || r >= '\u2028' && r <= '\u202e' ||
+			r >= '\u2066' && r <= '\u2069'
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/hare-sched/hare"
@@ -60,19 +59,10 @@ func (r *Reader) checkTag(text string, least, most int) error {
 	if n := utf8.RuneCountInString(text); n < least || n > most {
 		return r.Fault("bad_name", "%q has %d characters: %d to %d are allowed", hare.Clip(text), n, least, most)
 	}
-	if Misleads(text) {
+	if hare.Misleads(text) {
 		return r.Fault("bad_name", "%q has characters that control a terminal or the direction of text", hare.Clip(text))
 	}
 	return nil
-}
-
-// Misleads reports whether a text has characters that control a terminal or the direction of text, so that it is not
-// shown as what it is.
-func Misleads(text string) bool {
-	return !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
-		return unicode.IsControl(r) || r == '\u061c' || r == '\u200e' || r == '\u200f' || r >= '\u2028' && r <= '\u202e' ||
-			r >= '\u2066' && r <= '\u2069'
-	})
 }
 
 // Has reports whether the tags have all of these labels, each NAME=VALUE, or NAME for any value.

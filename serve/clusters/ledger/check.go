@@ -61,18 +61,18 @@ func CheckJob(n *clusterdoc.NewJob) error {
 	checkWork(&es, j)
 	checkGPUs(&es, j)
 	checkEnv(&es, j)
-	if len(j.Name) > 200 || misleads(j.Name) {
+	if len(j.Name) > 200 || hare.Misleads(j.Name) {
 		es.Add("/name", "bad_name", "must be at most 200 bytes, without characters that control a terminal or the "+
 			"direction of text")
 	}
-	if utf8.RuneCountInString(j.User) > maxUser || misleads(j.User) {
+	if utf8.RuneCountInString(j.User) > maxUser || hare.Misleads(j.User) {
 		es.Add("/user", "bad_name", "must be at most %d characters, without those that control a terminal or the "+
 			"direction of text", maxUser)
 	}
 	checkLabels(&es, j.Labels)
 	for _, d := range []struct{ field, path string }{{"/directory", j.Directory},
 		{"/checkpoint_directory", j.CheckpointDirectory}} {
-		if d.path != "" && (!strings.HasPrefix(d.path, "/") || misleads(d.path)) {
+		if d.path != "" && (!strings.HasPrefix(d.path, "/") || hare.Misleads(d.path)) {
 			es.Add(d.field, "bad_path", "must be an absolute path on the nodes, such as /data/run1")
 		}
 	}
@@ -95,7 +95,7 @@ func CheckJob(n *clusterdoc.NewJob) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.Class)) {
-		if misleads(name) || misleads(j.Class[name]) {
+		if hare.Misleads(name) || hare.Misleads(j.Class[name]) {
 			es.Add("/class/"+hare.EscapePointer(name), "bad_value", "has a character that controls a terminal or the "+
 				"direction of text")
 		}
@@ -117,11 +117,11 @@ func checkLabels(es *hare.InvalidErrors, labels map[string]string) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		at, value := "/labels/"+hare.EscapePointer(hare.Clip(key)), labels[key]
-		if n := utf8.RuneCountInString(key); n < 1 || n > maxKey || strings.Contains(key, "=") || misleads(key) {
+		if n := utf8.RuneCountInString(key); n < 1 || n > maxKey || strings.Contains(key, "=") || hare.Misleads(key) {
 			es.Add(at, "bad_name", "the key of a label has 1 to %d characters, without = and those that control a terminal "+
 				"or the direction of text", maxKey)
 		}
-		if utf8.RuneCountInString(value) > maxValue || misleads(value) {
+		if utf8.RuneCountInString(value) > maxValue || hare.Misleads(value) {
 			es.Add(at, "bad_value", "must be at most %d characters, without those that control a terminal or the direction "+
 				"of text", maxValue)
 		}
@@ -260,20 +260,11 @@ const typeRemedy = "a GPU type has 1 to 100 bytes without characters that contro
 	"text, such as V100"
 
 // typeName reports whether a text may be the name of a GPU type.
-func typeName(t string) bool { return t != "" && len(t) <= maxTypeBytes && !misleads(t) }
-
-// misleads reports whether a text shows something else than it is, or does something, where it is printed: it is not
-// UTF-8, or has control characters, or those that change the direction of text or break lines.
-func misleads(text string) bool {
-	return !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
-		return unicode.IsControl(r) || r == '\u061c' || r == '\u200e' || r == '\u200f' || r >= '\u2028' && r <= '\u202e' ||
-			r >= '\u2066' && r <= '\u2069'
-	})
-}
+func typeName(t string) bool { return t != "" && len(t) <= maxTypeBytes && !hare.Misleads(t) }
 
 // CheckReason says what is wrong with the reason of a drain.
 func CheckReason(reason string) error {
-	if len(reason) > maxReasonBytes || misleads(reason) {
+	if len(reason) > maxReasonBytes || hare.Misleads(reason) {
 		return &hare.InvalidError{Pointer: "/reason", Code: "bad_value", Detail: fmt.Sprintf("must be one line of at most "+
 			"%d bytes, without characters that control a terminal or the direction of text", maxReasonBytes)}
 	}
@@ -310,7 +301,7 @@ func CheckRegistration(r *clusterdoc.Registration) error {
 		if types[d.Type] = true; len(types) == maxNodeTypes+1 {
 			es.Add(at+"/type", "too_many", "is one type too many: the GPUs of a node are of at most %d types", maxNodeTypes)
 		}
-		if len(d.UUID) > maxUUIDBytes || misleads(d.UUID) {
+		if len(d.UUID) > maxUUIDBytes || hare.Misleads(d.UUID) {
 			es.Add(at+"/uuid", "bad_value", "must be at most %d bytes without control characters", maxUUIDBytes)
 		}
 		if d.UUID != "" && uuids[d.UUID] {
@@ -328,7 +319,7 @@ func CheckRegistration(r *clusterdoc.Registration) error {
 
 // checkNode checks what an agent says of its node apart from its devices.
 func checkNode(es *hare.InvalidErrors, r *clusterdoc.Registration) {
-	if len(r.Version) > maxVersion || misleads(r.Version) {
+	if len(r.Version) > maxVersion || hare.Misleads(r.Version) {
 		es.Add("/version", "bad_value", "must be at most %d bytes without control characters", maxVersion)
 	}
 	if !(r.CPUs >= 0 && r.CPUs <= maxCPUs) {
@@ -343,7 +334,7 @@ func checkNode(es *hare.InvalidErrors, r *clusterdoc.Registration) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
 		if value := r.Labels[name]; name == "" || len(name) > maxLabelBytes || len(value) > maxLabelBytes ||
-			misleads(name) || misleads(value) {
+			hare.Misleads(name) || hare.Misleads(value) {
 			es.Add("/labels/"+hare.EscapePointer(hare.Clip(name)), "bad_value", "a label has a name and a value of at most "+
 				"%d bytes each, without characters that control a terminal or the direction of text", maxLabelBytes)
 		}

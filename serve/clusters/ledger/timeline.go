@@ -85,7 +85,9 @@ func (t byType) Swap(i, j int) {
 }
 
 // Past shows the archive.
-func (l *Ledger) Past() *Past { return &Past{slices.Clip(l.past.data), slices.Clip(l.past.chunks), l.index} }
+func (l *Ledger) Past() *Past {
+	return &Past{slices.Clip(l.past.data), slices.Clip(l.past.chunks), l.index}
+}
 
 // pastAttempts is the part of a savedJob that Held needs.
 type pastAttempts struct {
