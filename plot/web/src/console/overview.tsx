@@ -7,7 +7,7 @@ import type { Row } from "./jobs.js";
 import { link } from "./route.js";
 import type { Agent, ClusterStore, Minute } from "./store.js";
 import { sort } from "./table.js";
-import { ago, ahead, count, figure, notBefore, percent, whole } from "./words.js";
+import { ago, ahead, count, notBefore, whole } from "./words.js";
 import { lines } from "./lines.js";
 
 // madeAt is when the plan was made; NaN where there is none.
@@ -89,16 +89,6 @@ export function Overview({ store }: { store: ClusterStore }) {
           aside={doc.session && <a href={link("", "session", doc.session)}>how do you know?</a>}
         >
           <p class="answer">{goodness(plan)}</p>
-          {plan?.value != null && (
-            <dl class="figures">
-              <Figure
-                text="distance to the bound"
-                value={plan.gap === null ? "unknown" : percent(plan.gap, true)}
-              />
-              <Figure text="value of the plan" value={figure(plan.value)} />
-              <Figure text="no plan is below" value={plan.bound === null ? "unknown" : figure(plan.bound)} />
-            </dl>
-          )}
           <ul class="use" aria-label="GPUs in use by type">
             {use.map(u => (
               <li key={u.type}>
