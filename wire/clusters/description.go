@@ -291,14 +291,14 @@ type Changes struct {
 	// Seq is the number of the last change. Numbers rise, with gaps.
 	Seq int64 `json:"seq"`
 	// Jobs have come or changed and have not ended; Removed have ended.
-	Jobs    []string `json:"jobs"`
-	Removed []string `json:"removed"`
+	Jobs    []string `json:"jobs,omitempty"`
+	Removed []string `json:"removed,omitempty"`
 	// Agents are those that have come, or whose state, devices or jobs have changed.
-	Agents []string `json:"agents"`
+	Agents []string `json:"agents,omitempty"`
 	// Reset says that everything is to be read: it is the name of the event.
 	Reset bool `json:"-"`
 	// Plan says that a new plan of the session is in force.
-	Plan bool `json:"plan"`
+	Plan bool `json:"plan,omitempty"`
 } //	@name	ManagedChanges
 
 // History is what a cluster did, by time.

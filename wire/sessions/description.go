@@ -64,14 +64,14 @@ type Changes struct {
 	Seq int64 `json:"seq"`
 	// Jobs have arrived or changed; Removed have ended. Of a job that ends by itself the session learns the end by the
 	// event job_ended.
-	Jobs    []string `json:"jobs"`
-	Removed []string `json:"removed"`
+	Jobs    []string `json:"jobs,omitempty"`
+	Removed []string `json:"removed,omitempty"`
 	// GPUs have joined or left; a node that left stands for its GPUs.
-	GPUs []string `json:"gpus"`
+	GPUs []string `json:"gpus,omitempty"`
 	// Reset says that everything is to be read: it is the name of the event.
 	Reset bool `json:"-"`
 	// Plan says that a new plan is in force.
-	Plan bool `json:"plan"`
+	Plan bool `json:"plan,omitempty"`
 } //	@name	SessionChanges
 
 // List lists sessions, the oldest first.
