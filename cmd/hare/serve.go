@@ -187,7 +187,7 @@ func (sf *serveFlags) run(ctx context.Context) error {
 	if sf.access.cert != nil {
 		l, scheme = tls.NewListener(l, sf.access.cert.Config()), "https://"
 	}
-	log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version,
+	log.Info("listening", "address", address, "console", scheme+address+"/", "keys", keys != nil, "version", version,
 		"highs", engine.EngineVersion)
 	calls := sf.callMiB << 20
 	if calls == 0 {
