@@ -15,15 +15,16 @@ func (c *Cluster) Submit(ctx context.Context, n *clusterdoc.NewJob, key string) 
 	if err := ledger.CheckJob(n); err != nil {
 		return nil, err
 	}
-	spec := ledger.WithSync(*n)
-	spec.Name = ledger.Name(n)
-	asked := spec // as an older version would have kept it
-	asked.Sync = n.Sync
+	old := ledger.WithSync(*n) // as older versions would have kept it
+	old.Name = ledger.Name(n)
+	oldest := old
+	oldest.Sync = n.Sync
+	spec := ledger.WithEstimate(old)
 	id := ""
 	err = c.do(ctx, &request{
 		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
 			if id = l.JobOfKey(key); key != "" && id != "" {
-				if !l.Submitted(id, spec, asked) {
+				if !l.Submitted(id, spec, old, oldest) {
 					return nil, &ledger.Conflict{Code: "key_reused", Detail: "the Idempotency-Key belongs to another job: take a " +
 						"new one"}
 				}

@@ -293,7 +293,8 @@ func TestPreview(t *testing.T) {
 	n := &node{r: registration("n", "V100", "V100")}
 	n.register(t, c)
 	settle(t, s, c)
-	if p := preview(job(2, 600, 1)); *p.EarliestEndInS != 600 { // though nothing has been learned of rounds
+	// Nothing has been learned of lengths, but the job says its own.
+	if p := preview(job(2, 600, 1)); *p.EarliestEndInS != 600 || *p.ExpectedEndInS != 600 {
 		t.Errorf("%s", toJSON(p))
 	}
 	first := submit(t, c, job(1, 600, 1))

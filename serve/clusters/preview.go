@@ -25,7 +25,7 @@ func (c *Cluster) Preview(ctx context.Context, n *clusterdoc.NewJob) (*clusterdo
 	if err := ledger.CheckJob(n); err != nil {
 		return nil, err
 	}
-	spec := ledger.WithSync(*n)
+	spec := ledger.WithEstimate(ledger.WithSync(*n))
 	d := &clusterdoc.Preview{Delays: []*clusterdoc.Delay{}, Assumes: assumes}
 	var job *hare.Job
 	err := c.read(ctx, func(l *ledger.Ledger) {

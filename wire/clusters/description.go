@@ -123,7 +123,8 @@ type NewJob struct {
 
 	// Weight is the weight of the job's completion time; 1 where it is left out.
 	Weight *float64 `json:"weight,omitempty"`
-	// EstimateS is the user's guess of the seconds that the job runs: a hint, never a limit.
+	// EstimateS is the user's guess of the seconds that the job runs: a hint, never a limit. Where it is left out, it is
+	// the least of the times that On states, for all rounds.
 	EstimateS *float64 `json:"estimate_s,omitempty"`
 	// Class groups jobs whose durations are alike, such as those of a user or of a model.
 	Class map[string]string `json:"class,omitempty"`

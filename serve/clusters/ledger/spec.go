@@ -127,6 +127,20 @@ func WithSync(j clusterdoc.NewJob) clusterdoc.NewJob {
 	return j
 }
 
+// WithEstimate is a job with an estimate of its whole length: where it has none, the least of the times that it
+// states.
+func WithEstimate(j clusterdoc.NewJob) clusterdoc.NewJob {
+	if j.EstimateS != nil {
+		return j
+	}
+	for _, s := range j.On {
+		if s *= float64(max(1, j.Rounds)); s > 0 && s <= maxSeconds && (j.EstimateS == nil || s < *j.EstimateS) {
+			j.EstimateS = &s
+		}
+	}
+	return j
+}
+
 // Name is what a job is called that says no name of its own.
 func Name(j *clusterdoc.NewJob) string {
 	switch {
