@@ -173,13 +173,21 @@ func (sb *SizeBelief) predict(j *JobState) {
 const FirstRounds = 8
 
 // RoundsLeft is how many rounds a job is expected to have left, at least 1. The job's own
-// size is used where the policy knows it.
+// size is used where the policy knows it. Before any job has ended, nothing is known by which to calibrate the
+// user's estimate, and it counts as it is.
 func (sb *SizeBelief) RoundsLeft(j *JobState) int64 {
 	if j.rounds > 0 {
 		return max(1, j.rounds-j.round)
 	}
 	if !sb.curve.Known() {
-		return max(FirstRounds, j.round)
+		told := int64(FirstRounds)
+		if h := j.spec.Hints; h != nil && h.EstimateUs > 0 && j.FastestUs() > 0 {
+			told = (h.EstimateUs-1)/j.FastestUs() + 1
+			if told > j.round {
+				return told - j.round
+			}
+		}
+		return max(told, j.round)
 	}
 	var rest float64
 	if p := j.prediction; p.Kind == estimate.Plain || j.FastestUs() == 0 {
