@@ -36,6 +36,7 @@ func (lf *listFlags) add(c *cobra.Command, what string) {
 		"value; may be given again")
 	c.Flags().StringVar(&lf.text, "q", "", "only "+what+" whose id, name or label has this part")
 	c.Flags().IntVar(&lf.limit, "limit", 50, "at most so many")
+	positive(c, "limit")
 }
 
 func (lf *listFlags) query() url.Values {
