@@ -247,12 +247,12 @@ func (li *lineUp) reason(at int) online.Reason {
 	}
 	text := "It waits for " + strings.Join(parts, " and ") + "."
 	if len(before) == 1 {
-		text += " Before it stands " + li.names(before) + "."
+		text += " " + li.names(before) + " comes before it."
 	} else if len(before) > 1 {
-		text += " Before it stand " + li.names(before) + "."
+		text += " " + li.names(before) + " come before it."
 	}
 	if len(holders) > 0 {
-		text += " GPUs are held by " + li.names(holders) + ", behind it."
+		text += " Jobs whose turn comes after its own hold GPUs: " + li.names(holders) + "."
 	}
 	newcomer := r.isNew(j) && r.cfg.Aside && !r.fallsBack(l)
 	if r.fallsBack(l) {
