@@ -185,6 +185,12 @@ func (j *JobState) RoundsLeft() int64 {
 		return j.rounds - j.round
 	case j.belief == nil:
 		return 0
+	case !j.belief.curve.Known() && j.spec.Hints != nil && j.spec.Hints.EstimateUs > 0 && j.FastestUs() > 0:
+		// Nothing is known yet by which to calibrate the user's estimate.
+		if told := (j.spec.Hints.EstimateUs-1)/j.FastestUs() + 1; told > j.round {
+			return told - j.round
+		}
+		return max(1, j.round)
 	}
 	return j.belief.RoundsLeft(j)
 }

@@ -173,21 +173,16 @@ func (sb *SizeBelief) predict(j *JobState) {
 const FirstRounds = 8
 
 // RoundsLeft is how many rounds a job is expected to have left, at least 1. The job's own
-// size is used where the policy knows it. Before any job has ended, nothing is known by which to calibrate the
-// user's estimate, and it counts as it is.
+// size is used where the policy knows it.
 func (sb *SizeBelief) RoundsLeft(j *JobState) int64 {
 	if j.rounds > 0 {
 		return max(1, j.rounds-j.round)
 	}
 	if !sb.curve.Known() {
-		told := int64(FirstRounds)
-		if h := j.spec.Hints; h != nil && h.EstimateUs > 0 && j.FastestUs() > 0 {
-			told = (h.EstimateUs-1)/j.FastestUs() + 1
-			if told > j.round {
-				return told - j.round
-			}
+		if h := j.spec.Hints; h != nil && h.EstimateUs > 0 && h.EstimateUs <= j.FastestUs() {
+			return max(1, j.round) // its round is the whole job, as it says
 		}
-		return max(told, j.round)
+		return max(FirstRounds, j.round)
 	}
 	var rest float64
 	if p := j.prediction; p.Kind == estimate.Plain || j.FastestUs() == 0 {
