@@ -101,5 +101,5 @@ set_up "$1"
 if [ "$1" = demo ]; then
     fetch . ./cmd/hare
 else
-    fetch . -test ./... && fetch scripts/tools tool
+    fetch . -test ./... && GOOS=darwin GOARCH=arm64 fetch . ./cmd/hare && fetch scripts/tools tool
 fi
