@@ -41,7 +41,7 @@ venv() {
 # modules FOLDER installs FOLDER/node_modules from the lock file.
 modules() {
     once "modules-${1//\//-}" "$1/package-lock.json" && rm -rf "$1/node_modules"
-    [ -d "$1/node_modules" ] || (cd "$1" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+    [ -d "$1/node_modules" ] || (cd "$1" && npm ci --loglevel=error --ignore-scripts --no-audit --no-fund)
     done_ "modules-${1//\//-}" "$1/package-lock.json"
 }
 

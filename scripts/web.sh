@@ -24,7 +24,7 @@ modules() {
     local wanted
     wanted=$(sha256sum <package-lock.json)
     [ "$(cat "$cache/modules.stamp" 2>/dev/null)" = "$wanted" ] && [ -d node_modules ] && return
-    npm ci --silent --ignore-scripts --no-audit --no-fund
+    npm ci --loglevel=error --ignore-scripts --no-audit --no-fund
     echo "$wanted" >"$cache/modules.stamp"
 }
 
