@@ -2,6 +2,8 @@ package hare
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -72,4 +74,30 @@ func Misleads(text string) bool {
 		return unicode.IsControl(r) || r == '\u061c' || r == '\u200e' || r == '\u200f' || r >= '\u2028' && r <= '\u202e' ||
 			r >= '\u2066' && r <= '\u2069'
 	})
+}
+
+// Limits of the labels by which people find jobs, solves and sessions.
+const (
+	MaxTags     = 16  // labels of one thing
+	MaxTagName  = 63  // characters
+	MaxTagValue = 200 // characters
+)
+
+// Tags checks the labels by which people find a job, a solve or a session. Pointers begin with pointer.
+func (es *InvalidErrors) Tags(pointer string, labels map[string]string) {
+	if len(labels) > MaxTags {
+		es.Add(pointer, "too_many", "has %d labels: at most %d are allowed", len(labels), MaxTags)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		at, value := pointer+"/"+EscapePointer(Clip(name)), labels[name]
+		if n := utf8.RuneCountInString(name); n < 1 || n > MaxTagName || strings.Contains(name, "=") || Misleads(name) {
+			es.Add(at, "bad_name", "the name of a label has 1 to %d characters, without = and those that control a terminal "+
+				"or the direction of text", MaxTagName)
+		}
+		if utf8.RuneCountInString(value) > MaxTagValue || Misleads(value) {
+			es.Add(at, "bad_value", "must be at most %d characters, without those that control a terminal or the direction "+
+				"of text", MaxTagValue)
+		}
+	}
 }

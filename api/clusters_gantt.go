@@ -39,7 +39,7 @@ func (s *server) getClusterGantt(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if to.Sub(from) > longestGantt {
-		return badQuery("?to= must be at most 31 days behind ?from=")
+		return badQuery("?to= must be at most 31 days after ?from=")
 	}
 	var chart *clusterdoc.Gantt
 	if chart, err = c.Gantt(r.Context(), from, to); err != nil {

@@ -59,13 +59,16 @@ func (s *server) getClusterHistory(w http.ResponseWriter, r *http.Request) error
 // it.
 func window(r *http.Request, before, after time.Duration) (from, to time.Time, err error) {
 	from, to = time.Now().Add(-before), time.Now().Add(after)
-	for name, at := range map[string]*time.Time{"from": &from, "to": &to} {
-		text := r.URL.Query().Get(name)
+	for _, x := range []struct {
+		name string
+		at   *time.Time
+	}{{"from", &from}, {"to", &to}} {
+		text := r.URL.Query().Get(x.name)
 		if text == "" {
 			continue
 		}
-		if *at, err = time.Parse(time.RFC3339, text); err != nil || at.Year() < 1970 || at.Year() > 9000 {
-			return from, to, badQuery("?%s= must be a time such as 2026-01-31T12:00:00Z", name)
+		if *x.at, err = time.Parse(time.RFC3339, text); err != nil || x.at.Year() < 1970 || x.at.Year() > 9000 {
+			return from, to, badQuery("?%s= must be a time such as 2026-01-31T12:00:00Z", x.name)
 		}
 	}
 	if r.URL.Query().Get("from") == "" && !from.Before(to) {

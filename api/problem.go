@@ -235,7 +235,7 @@ func sessionProblem(err error) *statusError {
 		return &statusError{http.StatusNotFound, "no_session", "there is no session of that id, or no more"}
 	case errors.Is(err, admission.ErrDraining):
 		return &statusError{http.StatusServiceUnavailable, "draining",
-			"the server is shutting down: connect again, and go on behind the last answer"}
+			"the server is shutting down: connect again, and go on after the last answer"}
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 //	@Tags			sessions
 //	@ID				getSessionChanges
 //	@Param			id				path	string	true	"the session"
-//	@Param			after			query	int		false	"begin behind the event of this id"	minimum(0)
+//	@Param			after			query	int		false	"begin after the event of this id"	minimum(0)
 //	@Param			Last-Event-ID	header	string	false	"as after, from an EventSource that reconnects"
 //	@Produce		text/event-stream,application/problem+json
 //	@Success		200	{object}	sessiondoc.Changes	"an event"

@@ -27,7 +27,7 @@ import (
 //	@Tags			sessions
 //	@ID				getDecisions
 //	@Param			id				path	string	true	"the session"
-//	@Param			after			query	int		false	"begin behind the answer of this seq"
+//	@Param			after			query	int		false	"begin after the answer of this seq"
 //	@Param			follow			query	bool	false	"go on with answers to come (NDJSON)"
 //	@Param			Last-Event-ID	header	string	false	"as after, from an EventSource that reconnects"
 //	@Produce		application/x-ndjson,text/event-stream,application/problem+json
@@ -93,7 +93,7 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 //	@Tags			sessions
 //	@ID				getLog
 //	@Param			id		path	string	true	"the session"
-//	@Param			after	query	int		false	"begin behind this event, without the first line"
+//	@Param			after	query	int		false	"begin after this event, without the first line"
 //	@Produce		application/x-ndjson,application/problem+json
 //	@Success		200	{object}	openapi.Record	"a record a line, behind the first one"
 //	@Failure		400	{object}	openapi.Problem	"after is not a number"

@@ -26,7 +26,7 @@ const reconnect = time.Second
 //	@Tags			solves
 //	@ID				getSolveEvents
 //	@Param			id				path	string	true	"the solve"
-//	@Param			after			query	int		false	"begin behind the event of this id"	minimum(0)
+//	@Param			after			query	int		false	"begin after the event of this id"	minimum(0)
 //	@Param			Last-Event-ID	header	string	false	"as after, from an EventSource that reconnects"
 //	@Produce		text/event-stream,application/x-ndjson,application/problem+json
 //	@Success		200	{object}	solveEvent	"an event, or an event a line"

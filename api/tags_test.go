@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/sessions"
 )
@@ -74,9 +75,10 @@ func checkTags(t *testing.T, call func(method, path, body string) (int, string),
 	}
 	for tags, at := range map[string]string{
 		`"name":"` + strings.Repeat("n", 201) + `"`: "/name", `"name":"\u001b[2J"`: "/name", `"name":"\u202eevil"`: "/name",
-		`"name":7`: "/name", `"labels":"a=b"`: "/labels", `"labels":{"a":7}`: "/labels/a", `"labels":{"":"x"}`: "/labels",
-		`"labels":{"a=b":"x"}`: "/labels", `"labels":{"` + strings.Repeat("n", 64) + `":""}`: "/labels",
-		`"labels":{"a":"\u202e"}`: "/labels", `"labels":` + labels: "/labels",
+		`"name":7`: "/name", `"labels":"a=b"`: "/labels", `"labels":{"a":7}`: "/labels/a", `"labels":{"":"x"}`: "/labels/",
+		`"labels":{"a=b":"x"}`:                            "/labels/a=b",
+		`"labels":{"` + strings.Repeat("n", 64) + `":""}`: "/labels/" + hare.Clip(strings.Repeat("n", 64)),
+		`"labels":{"a":"\u202e"}`:                         "/labels/a", `"labels":` + labels: "/labels",
 	} {
 		if code, text := call("POST", path, "{"+rest+","+tags+"}"); code != 422 ||
 			!strings.Contains(text, `"pointer":"`+at+`"`) {

@@ -264,7 +264,7 @@ func TestClusterRefusals(t *testing.T) {
 	}
 }
 
-// TestClusterChanges follows a cluster, and goes on behind the last change after it stopped.
+// TestClusterChanges follows a cluster, and goes on after the last change after it stopped.
 func TestClusterChanges(t *testing.T) {
 	c, _ := managed(t, nil)
 	if _, err := c.CreateCluster(t.Context(), &clusterdoc.NewCluster{Name: "lab", Policy: "fifo"}); err != nil {

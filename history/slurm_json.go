@@ -37,7 +37,7 @@ func (l *slurmReader) readSlurmJSON(name string, in *bufio.Reader) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case doc > 0 && token != json.Delim('{'):
-			l.Report.setAside("text behind a document of JSON: it is left out", Place{File: name, At: at}, "")
+			l.Report.setAside("text after a document of JSON: it is left out", Place{File: name, At: at}, "")
 			return nil
 		}
 		if err := l.readSlurmDocument(name, at, d); err != nil {

@@ -13,15 +13,9 @@ import (
 type Tags struct {
 	// Name has at most MaxLabel characters; "" means none.
 	Name string `json:"name,omitempty"`
-	// Labels are at most MaxTags, each with a name of 1 to MaxTagName and a value of at most MaxLabel characters.
+	// Labels are those that hare.InvalidErrors.Tags accepts.
 	Labels map[string]string `json:"labels,omitempty"`
 }
-
-// Limits of Tags.
-const (
-	MaxTags    = 16
-	MaxTagName = 63 // characters
-)
 
 // tagFields are the fields of Tags within a document.
 func tagFields[T any](at func(*T) *Tags) []Field[T] {
@@ -31,38 +25,28 @@ func tagFields[T any](at func(*T) *Tags) []Field[T] {
 			if err := r.String(&at(v).Name); err != nil || len(r.faults) > from {
 				return err
 			}
-			return r.checkTag(at(v).Name, 0, MaxLabel)
+			if name := at(v).Name; utf8.RuneCountInString(name) > MaxLabel || hare.Misleads(name) {
+				return r.Fault("bad_name", "must be at most %d characters, without those that control a terminal or the "+
+					"direction of text", MaxLabel)
+			}
+			return nil
 		}).About("name is for people: at most 200 characters.").With("maxLength", MaxLabel),
-		StringMap("labels", func(v *T) *map[string]string { return &at(v).Labels }, MaxTags).
+		StringMap("labels", func(v *T) *map[string]string { return &at(v).Labels }, hare.MaxTags).
 			Reading(func(r *Reader, v *T) error {
-				if err := r.stringMap(&at(v).Labels, MaxTags); err != nil {
+				from := len(r.faults)
+				if err := r.stringMap(&at(v).Labels, hare.MaxTags); err != nil || len(r.faults) > from {
 					return err
 				}
-				for _, name := range slices.Sorted(maps.Keys(at(v).Labels)) {
-					if err := r.checkTag(name, 1, MaxTagName); err != nil {
-						return err
-					}
-					if strings.Contains(name, "=") {
-						return r.Fault("bad_name", "the name of a label has no =, not as %q", hare.Clip(name))
-					}
-					if err := r.checkTag(at(v).Labels[name], 0, MaxLabel); err != nil {
+				var faults hare.InvalidErrors
+				faults.Tags(string(r.d.StackPointer()), at(v).Labels)
+				for _, f := range faults {
+					if err := r.FaultAt(f.Pointer, f.Code, "%s", f.Detail); err != nil {
 						return err
 					}
 				}
 				return nil
 			}).About("labels are for people and for filters of lists, such as team: vision."),
 	}
-}
-
-// checkTag refuses a text that is too short or too long, or that would not be shown as what it is.
-func (r *Reader) checkTag(text string, least, most int) error {
-	if n := utf8.RuneCountInString(text); n < least || n > most {
-		return r.Fault("bad_name", "%q has %d characters: %d to %d are allowed", hare.Clip(text), n, least, most)
-	}
-	if hare.Misleads(text) {
-		return r.Fault("bad_name", "%q has characters that control a terminal or the direction of text", hare.Clip(text))
-	}
-	return nil
 }
 
 // Has reports whether the tags have all of these labels, each NAME=VALUE, or NAME for any value.

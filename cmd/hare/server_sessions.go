@@ -13,7 +13,6 @@ import (
 
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/internal/words"
-	"github.com/hare-sched/hare/wire"
 	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
@@ -41,20 +40,14 @@ func sessionsListCommand() *cobra.Command {
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return lf.onServer(c, func(r *remote) error {
-				var all []*sessiondoc.Session
-				for s, err := range r.Sessions(c.Context(), lf.query()) {
-					if err != nil {
-						return err
-					}
-					if len(all) == lf.limit {
-						break
-					}
-					all = append(all, s)
+				all, err := first(lf.limit, r.Sessions(c.Context(), lf.query()))
+				if err != nil {
+					return err
 				}
 				if lf.json {
-					return printDocument(c.OutOrStdout(), map[string]any{"sessions": nonNil(all)})
+					return printDocument(c.OutOrStdout(), map[string]any{"sessions": all})
 				}
-				_, err := io.WriteString(c.OutOrStdout(), sessionTable(all, time.Now()))
+				_, err = io.WriteString(c.OutOrStdout(), sessionTable(all, time.Now()))
 				return err
 			})
 		},
@@ -73,14 +66,14 @@ func sessionTable(all []*sessiondoc.Session, now time.Time) string {
 	_, _ = fmt.Fprintln(w, "ID\tNAME\tPOLICY\tOPENED\tGPUS\tEVENTS\tLABELS")
 	for _, s := range all {
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s ago\t%d\t%d\t%s\n", s.ID, words.Plain(s.Name), words.Plain(s.Policy),
-			wholeSeconds(now.Sub(s.Created)), s.GPUs, s.LastSeq, labelsOf(&wire.Tags{Labels: s.Labels}))
+			wholeSeconds(now.Sub(s.Created)), s.GPUs, s.LastSeq, labelsOf(s.Labels))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return out.String()
 }
 
 // sessionError says what a user can do about an error of a call that names a session.
-func (cf *clusterFlags) sessionError(r *remote, id string, err error) error {
+func sessionError(r *remote, id string, err error) error {
 	if no := (*client.Problem)(nil); errors.As(err, &no) && no.Status == http.StatusNotFound {
 		return usageError{fmt.Errorf("the server %s has no session %s: hare sessions list shows them", r.base,
 			words.Plain(id))}
@@ -101,7 +94,7 @@ its policy.`,
 			return cf.onServer(c, func(r *remote) error {
 				s, err := r.Session(c.Context(), args[0])
 				if err != nil {
-					return cf.sessionError(r, args[0], err)
+					return sessionError(r, args[0], err)
 				}
 				return printDocument(c.OutOrStdout(), s)
 			})
@@ -122,7 +115,7 @@ func sessionsDeleteCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return cf.onServer(c, func(r *remote) error {
 				if err := r.DeleteSession(c.Context(), args[0]); err != nil {
-					return cf.sessionError(r, args[0], err)
+					return sessionError(r, args[0], err)
 				}
 				if cf.json {
 					return printDocument(c.OutOrStdout(), map[string]string{"deleted": args[0]})

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"net/http"
 	"net/url"
@@ -19,7 +21,6 @@ import (
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/internal/words"
 	solvetext "github.com/hare-sched/hare/solver/text"
-	"github.com/hare-sched/hare/wire"
 )
 
 // listFlags choose what a list of a server shows.
@@ -86,20 +87,14 @@ take an ID, or as much of its beginning as no other has.`,
 				if status != "" {
 					q.Set("status", status)
 				}
-				var all []*client.Solve
-				for s, err := range r.List(c.Context(), q) {
-					if err != nil {
-						return err
-					}
-					if len(all) == lf.limit {
-						break
-					}
-					all = append(all, s)
+				all, err := first(lf.limit, r.List(c.Context(), q))
+				if err != nil {
+					return err
 				}
 				if lf.json {
-					return printDocument(c.OutOrStdout(), map[string]any{"solves": nonNil(all)})
+					return printDocument(c.OutOrStdout(), map[string]any{"solves": all})
 				}
-				_, err := io.WriteString(c.OutOrStdout(), solveTable(all, time.Now()))
+				_, err = io.WriteString(c.OutOrStdout(), solveTable(all, time.Now()))
 				return err
 			})
 		},
@@ -110,12 +105,19 @@ take an ID, or as much of its beginning as no other has.`,
 	return c
 }
 
-// nonNil is a list that is written as [] where it is empty.
-func nonNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
+// first takes at most limit elements of a list that comes in pages.
+func first[T any](limit int, list iter.Seq2[T, error]) ([]T, error) {
+	all := []T{}
+	for x, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == limit {
+			break
+		}
+		all = append(all, x)
 	}
-	return list
+	return all, nil
 }
 
 // solveTable is the table of hare solves list.
@@ -128,7 +130,7 @@ func solveTable(all []*client.Solve, now time.Time) string {
 	_, _ = fmt.Fprintln(w, "ID\tNAME\tSTATE\tSENT\tTOOK\tJOBS\tGPUS\tGAP\tLABELS")
 	for _, s := range all {
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s ago\t%s\t%d\t%d\t%s\t%s\n", s.ID, words.Plain(s.Name), s.Status,
-			wholeSeconds(now.Sub(s.Created)), tookOf(s, now), s.Jobs, s.GPUs, gapOf(s), labelsOf(&s.Tags))
+			wholeSeconds(now.Sub(s.Created)), tookOf(s, now), s.Jobs, s.GPUs, gapOf(s), labelsOf(s.Labels))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	return out.String()
@@ -163,9 +165,9 @@ func percentUp(x float64) string {
 }
 
 // labelsOf writes labels as flags have them.
-func labelsOf(t *wire.Tags) string {
+func labelsOf(labels map[string]string) string {
 	var parts []string
-	for name, value := range t.Labels {
+	for name, value := range labels {
 		parts = append(parts, words.Plain(name)+"="+words.Plain(value))
 	}
 	slices.Sort(parts)
@@ -173,13 +175,13 @@ func labelsOf(t *wire.Tags) string {
 }
 
 // solveOf finds the solve of an ID or of its beginning.
-func (cf *clusterFlags) solveOf(c *cobra.Command, r *remote, id string) (*client.Solve, error) {
-	s, err := r.Get(c.Context(), id)
+func solveOf(ctx context.Context, r *remote, id string) (*client.Solve, error) {
+	s, err := r.Get(ctx, id)
 	if no := (*client.Problem)(nil); !errors.As(err, &no) || no.Status != http.StatusNotFound {
 		return s, err
 	}
 	var found []*client.Solve
-	for s, listErr := range r.List(c.Context(), url.Values{"q": {id}}) {
+	for s, listErr := range r.List(ctx, url.Values{"q": {id}}) {
 		if listErr != nil {
 			return nil, listErr
 		}
@@ -210,7 +212,7 @@ certificate and its result.`,
 		Args: exactly(1, "the ID of a solve"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return cf.onServer(c, func(r *remote) error {
-				s, err := cf.solveOf(c, r, args[0])
+				s, err := solveOf(c.Context(), r, args[0])
 				if err != nil {
 					return err
 				}
@@ -237,7 +239,7 @@ func solveText(s *client.Solve, base string, now time.Time) string {
 	}
 	row("solve", s.ID)
 	row("name", words.Plain(s.Name))
-	row("labels", labelsOf(&s.Tags))
+	row("labels", labelsOf(s.Labels))
 	state := s.Status
 	switch {
 	case s.QueuePosition > 0:
@@ -281,7 +283,7 @@ waits in the queue ends without.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return cf.onServer(c, func(r *remote) error {
 				for _, id := range args {
-					s, err := cf.solveOf(c, r, id)
+					s, err := solveOf(c.Context(), r, id)
 					if err != nil {
 						return err
 					}
@@ -315,7 +317,7 @@ holds for both plans, and so narrows the gap of either.`,
 			return cf.onServer(c, func(r *remote) error {
 				var both [2]*client.Solve
 				for i, id := range args {
-					s, err := cf.solveOf(c, r, id)
+					s, err := solveOf(c.Context(), r, id)
 					if err != nil {
 						return err
 					}
@@ -348,7 +350,7 @@ func compareText(a, b *client.Solve, now time.Time) string {
 	}
 	row("solve", func(s *client.Solve) string { return s.ID })
 	row("name", func(s *client.Solve) string { return words.Plain(s.Name) })
-	row("labels", func(s *client.Solve) string { return labelsOf(&s.Tags) })
+	row("labels", func(s *client.Solve) string { return labelsOf(s.Labels) })
 	row("state", func(s *client.Solve) string { return s.Status })
 	row("took", func(s *client.Solve) string { return tookOf(s, now) })
 	row("value", func(s *client.Solve) string { return number(s.Value) })

@@ -1,4 +1,4 @@
-// Package pages cuts a list that is sorted by any of its columns into pages. A page ends with a cursor, behind which
+// Package pages cuts a list that is sorted by any of its columns into pages. A page ends with a cursor, after which
 // the next one begins, so that no entry is lost or comes twice while nothing changes.
 package pages
 
@@ -58,7 +58,7 @@ type cursor struct {
 	Key  Key    `json:"k"`
 }
 
-// New makes the page behind a cursor, "" meaning the first one, of at most limit entries. sort is a column, with -
+// New makes the page after a cursor, "" meaning the first one, of at most limit entries. sort is a column, with -
 // before it for the other direction.
 func New[T any](sort, after string, limit int) (*Page[T], error) {
 	p := &Page[T]{sort: sort, limit: limit}

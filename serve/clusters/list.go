@@ -68,12 +68,12 @@ func (c *Cluster) read(ctx context.Context, look func(l *ledger.Ledger)) error {
 type lister struct {
 	q     *Query
 	page  *pages.Page[*ledger.Row]
-	after int // where plain: the number of the job behind which the page begins
+	after int // where plain: the number of the job after which the page begins
 	view  *outlook
 	list  *clusterdoc.JobList
 }
 
-// begin reads where the page begins: behind the ID of a job in lists by submission, and behind a cursor in others.
+// begin reads where the page begins: after the job of an ID in lists by submission, and after a cursor in others.
 func (l *lister) begin() (err error) {
 	sort, after := l.q.Sort, l.q.After
 	if sort == "" {
@@ -151,7 +151,7 @@ func (l *lister) choose(ctx context.Context, c *Cluster) (ids []string, jobs map
 	return ids, jobs, err
 }
 
-// add adds a row to the page, unless the page begins behind it.
+// add adds a row to the page, unless the page begins after it.
 func (l *lister) add(r *ledger.Row) {
 	if l.after > 0 && (r.Number <= l.after) != l.page.Down || l.after > 0 && r.Number == l.after {
 		l.page.Total++

@@ -84,7 +84,7 @@ func allPages(t *testing.T, c *clusters.Cluster, q clusterdoc.JobQuery, limit in
 			return all, list.Total
 		}
 		if len(list.Jobs) != limit {
-			t.Fatalf("a page of %d jobs and not %d has another one behind it", len(list.Jobs), limit)
+			t.Fatalf("a page of %d jobs and not %d has another one after it", len(list.Jobs), limit)
 		}
 		after = list.Next
 	}

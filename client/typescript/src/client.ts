@@ -116,7 +116,7 @@ export interface SessionAnswer {
 
 /** What has changed of a managed cluster or of a session. */
 export interface Changes {
-  /** Of the last change: what to give as after to go on behind it. */
+  /** Of the last change: what to give as after to go on from there. */
   seq: number;
   /** Everything is to be read. */
   reset: boolean;

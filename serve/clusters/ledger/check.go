@@ -26,9 +26,6 @@ const (
 	maxRounds    = 1 << 40
 	maxTasks     = 1 << 16 // of a round
 	maxUser      = 100     // characters, as those that follow
-	maxJobLabels = 16
-	maxKey       = 63
-	maxValue     = 200
 
 	maxTypeBytes   = 100
 	maxUUIDBytes   = 128
@@ -69,7 +66,7 @@ func CheckJob(n *clusterdoc.NewJob) error {
 		es.Add("/user", "bad_name", "must be at most %d characters, without those that control a terminal or the "+
 			"direction of text", maxUser)
 	}
-	checkLabels(&es, j.Labels)
+	es.Tags("/labels", j.Labels)
 	for _, d := range []struct{ field, path string }{{"/directory", j.Directory},
 		{"/checkpoint_directory", j.CheckpointDirectory}} {
 		if d.path != "" && (!strings.HasPrefix(d.path, "/") || hare.Misleads(d.path)) {
@@ -107,25 +104,6 @@ func CheckJob(n *clusterdoc.NewJob) error {
 		return es
 	}
 	return nil
-}
-
-// checkLabels checks the labels of a job.
-func checkLabels(es *hare.InvalidErrors, labels map[string]string) {
-	if len(labels) > maxJobLabels {
-		es.Add("/labels", "too_many", "has %d labels: at most %d are allowed", len(labels), maxJobLabels)
-		return
-	}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		at, value := "/labels/"+hare.EscapePointer(hare.Clip(key)), labels[key]
-		if n := utf8.RuneCountInString(key); n < 1 || n > maxKey || strings.Contains(key, "=") || hare.Misleads(key) {
-			es.Add(at, "bad_name", "the key of a label has 1 to %d characters, without = and those that control a terminal "+
-				"or the direction of text", maxKey)
-		}
-		if utf8.RuneCountInString(value) > maxValue || hare.Misleads(value) {
-			es.Add(at, "bad_value", "must be at most %d characters, without those that control a terminal or the direction "+
-				"of text", maxValue)
-		}
-	}
 }
 
 // checkWork checks what the job does.

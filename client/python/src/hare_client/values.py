@@ -57,7 +57,7 @@ class Event:
 class Changes:
     """What has changed of a managed cluster or of a session."""
 
-    seq: int  # of the last change: what to give as after to go on behind it
+    seq: int  # of the last change: what to give as after to go on from there
     reset: bool = False  # everything is to be read
     jobs: list[str] = field(default_factory=list)  # have come or changed
     removed: list[str] = field(default_factory=list)  # jobs that have ended
