@@ -58,20 +58,20 @@ func (s *server) getClusterHistory(w http.ResponseWriter, r *http.Request) error
 // window reads the query parameters from and to, which are times; without them they are so long before now and after
 // it.
 func window(r *http.Request, before, after time.Duration) (from, to time.Time, err error) {
+	q := r.URL.Query()
 	from, to = time.Now().Add(-before), time.Now().Add(after)
 	for _, x := range []struct {
 		name string
 		at   *time.Time
 	}{{"from", &from}, {"to", &to}} {
-		text := r.URL.Query().Get(x.name)
-		if text == "" {
+		if !q.Has(x.name) {
 			continue
 		}
-		if *x.at, err = time.Parse(time.RFC3339, text); err != nil || x.at.Year() < 1970 || x.at.Year() > 9000 {
+		if *x.at, err = time.Parse(time.RFC3339, q.Get(x.name)); err != nil || x.at.Year() < 1970 || x.at.Year() > 9000 {
 			return from, to, badQuery("?%s= must be a time such as 2026-01-31T12:00:00Z", x.name)
 		}
 	}
-	if r.URL.Query().Get("from") == "" && !from.Before(to) {
+	if !q.Has("from") && !from.Before(to) {
 		from = to.Add(-before)
 	}
 	if !from.Before(to) {
