@@ -104,8 +104,6 @@ async function visit(hash: string, options: BrowserContextOptions, url = server.
   const faults: string[] = [];
   page.on("pageerror", e => faults.push(e.message));
   page.on("console", m => {
-    // What a server need not have is asked for once.
-    if (/\/(changes|history|gantt)\b/.test(m.location().url)) return;
     if (m.type() === "error" || m.type() === "warning") faults.push(m.text());
   });
   page.on("request", r => {

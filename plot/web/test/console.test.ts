@@ -10,7 +10,15 @@ const now = Date.parse("2026-11-25T12:00:00Z");
 
 function agent(name: string, type: string, more: Partial<Agent> = {}): Agent {
   const device = (i: number) => ({ gpu: `${name}/${i}`, type, state: "free" as const });
-  return { name, version: "1", state: "ready", seen_s: 1, devices: [device(0), device(1)], ...more };
+  return {
+    name,
+    version: "1",
+    state: "ready",
+    seen_s: 1,
+    heard: now - 1e3,
+    devices: [device(0), device(1)],
+    ...more,
+  };
 }
 
 const typeOf = (gpu: string) => (gpu.startsWith("a") ? "V100" : "T4");
@@ -39,16 +47,21 @@ test("the first screen says what is wrong, in words", () => {
   });
   const b = agent("b", "T4");
   b.devices[1] = { ...b.devices[1]!, state: "quarantined", reason: "XID 79" };
-  const bad = [agent("a", "V100", { state: "lost", seen_s: 300 }), b];
+  const bad = [agent("a", "V100", { state: "lost", heard: now - 300e3 }), b];
   assert.equal(
     wellness({ agents: bad, session: null }).text,
     "Not all is well: a is lost and 1 GPU is in quarantine.",
   );
-  assert.deepEqual(faultsOf(bad), ["a is lost: not heard for 5 min", "b/1 is in quarantine: XID 79"]);
+  assert.deepEqual(faultsOf(bad, now), ["a is lost: not heard for 5 min", "b/1 is in quarantine: XID 79"]);
   assert.deepEqual(useOf(bad), [
     { type: "T4", inService: 1, busy: 0, faulty: 1 },
     { type: "V100", inService: 0, busy: 0, faulty: 2 },
   ]);
+  // A GPU at fault has its job until the job has ended.
+  const ill = agent("c", "T4");
+  ill.devices[0] = { ...ill.devices[0]!, state: "busy", reason: "XID 79", job: "j1" };
+  assert.equal(wellness({ agents: [ill], session: null }).well, false);
+  assert.deepEqual(useOf([ill]), [{ type: "T4", inService: 1, busy: 0, faulty: 1 }]);
   const rows = [600, 7200].map((s, i) =>
     rowOf({ id: `j${i}`, state: "waiting", submitted: "", gpus: 2, expected_in_s: s }, now, typeOf),
   );
@@ -56,6 +69,8 @@ test("the first screen says what is wrong, in words", () => {
     queueLine(rows, now),
     /^2 jobs wait for 4 GPUs\. The next one starts in about 10 min, .*; the last at about \d/,
   );
+  const unplanned = rowOf({ id: "j9", state: "waiting", submitted: "", gpus: 1 }, now, typeOf);
+  assert.match(queueLine([...rows, unplanned], now), /; the last at about .*\. 1 job has no time yet\.$/);
   assert.equal(queueLine([], now), "Nothing waits.");
   assert.equal(goodness({ gap: 0.033101 }), "Proved: the plan is at most 3.4 % above the best possible one.");
   assert.equal(goodness(null), "This policy makes no plan.");

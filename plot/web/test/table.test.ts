@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Plan, planned, places, type Row, rowOf } from "../src/console/jobs.js";
+import { type Plan, planned, type Row, rowOf } from "../src/console/jobs.js";
 import { link, parse, queryOf, viewOf } from "../src/console/route.js";
 import { changes, column, filtered, grouped, isGroup, sort, testOf } from "../src/console/table.js";
 
@@ -56,9 +56,6 @@ test("a plan fills in what jobs lack", () => {
   planned(r, job, plan, now);
   assert.deepEqual([r.start, r.earliest, r.on, r.short], [now + 60e3, now + 300e3, "T4", "2 T4 busy"]);
   assert.ok(isNaN(r.end));
-  const other = row(8);
-  places([other, r]);
-  assert.deepEqual([r.place, other.place], [1, 2]);
 });
 
 test("filters of every kind", () => {

@@ -28,13 +28,14 @@ export const now = (): number => Date.now() + skew;
 
 // call sends a request and returns its answer if its status is 2xx.
 export async function call(path: string, init: RequestInit = {}): Promise<Response> {
+  const used = key;
   const headers = new Headers(init.headers);
   if (key) headers.set("Authorization", `Bearer ${key}`);
   const sent = Date.now();
   const r = await fetch(path, { ...init, headers, cache: "no-store", credentials: "omit" });
   const date = Date.parse(r.headers.get("Date") ?? "");
-  // The header has whole seconds: only a difference that is more than that and the way is one.
-  if (!isNaN(date)) {
+  // The Date header has whole seconds, and an answer that took long was dated at any time of the wait.
+  if (!isNaN(date) && Date.now() - sent < 2000) {
     const off = date + 500 - (sent + Date.now()) / 2;
     if (Math.abs(off - skew) > 2000) skew = Math.abs(off) > 2000 ? off : 0;
   }
@@ -46,12 +47,16 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
   } catch {
     // not a problem document, as where a proxy answers
   }
-  if (r.status === 401) onKey();
+  if (r.status === 401 && used === key) onKey(); // not of a call that another key made
   throw new Refused(r.status, code, detail);
 }
 
+const LATE = 30e3; // milliseconds after which a server that says nothing is taken for gone
+
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return (await (await call(path, { signal: signal ?? null })).json()) as T;
+  const late = AbortSignal.timeout(LATE);
+  const r = await call(path, { signal: signal ? AbortSignal.any([signal, late]) : late });
+  return (await r.json()) as T;
 }
 
 export interface Message {
@@ -83,37 +88,50 @@ export function messages(): (text: string) => Message[] {
   };
 }
 
-// listen reads a stream of events until it ends, and returns the id of the last one.
+// listen reads a stream of events until it ends. The server says something every 15 s at least: where it does not, the
+// stream is taken for broken.
 export async function listen(
   path: string,
   after: string,
   signal: AbortSignal,
   each: (m: Message) => void,
   opened: () => void = () => {},
-): Promise<string> {
+): Promise<void> {
   const headers: Record<string, string> = { Accept: "text/event-stream" };
   if (after) headers["Last-Event-ID"] = after;
-  const r = await call(path, { headers, signal });
-  opened();
-  const read = r.body!.pipeThrough(new TextDecoderStream()).getReader();
-  const split = messages();
-  for (;;) {
-    const { done, value } = await read.read();
-    if (done) return after;
-    for (const m of split(value)) {
-      if (m.id) after = m.id;
-      each(m);
+  const quiet = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const heard = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => quiet.abort(), 1.5 * LATE);
+  };
+  heard();
+  try {
+    const r = await call(path, { headers, signal: AbortSignal.any([signal, quiet.signal]) });
+    opened();
+    const read = r.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const split = messages();
+    for (;;) {
+      const { done, value } = await read.read();
+      if (done) return;
+      heard();
+      split(value).forEach(each);
     }
+  } finally {
+    clearTimeout(timer);
   }
 }
 
 // pause waits; it ends early where the signal is aborted.
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise(done => {
-    const t = setTimeout(done, ms);
-    signal?.addEventListener("abort", () => {
+    const end = () => {
       clearTimeout(t);
+      signal?.removeEventListener("abort", end);
       done();
-    });
+    };
+    const t = setTimeout(end, ms);
+    signal?.addEventListener("abort", end);
+    if (signal?.aborted) end();
   });
 }

@@ -422,6 +422,7 @@ export function Chart(p: { store: ClusterStore; chart: Chart; height: number; to
             style={{ height: `${Math.min(p.height, long)}px` }}
             onKeyDown={keys}
             onPointerDown={e => {
+              if (e.button !== 0) return;
               drag.current = { x: e.clientX, view: last.current.view, moved: false };
               if (e.pointerType === "mouse") canvas.current!.setPointerCapture(e.pointerId);
             }}
@@ -440,9 +441,9 @@ export function Chart(p: { store: ClusterStore; chart: Chart; height: number; to
               setHover(s ? { s, x, y } : null);
             }}
             onPointerUp={e => {
-              const moved = drag.current?.moved;
+              const d = drag.current;
               drag.current = null;
-              if (moved) return;
+              if (!d || d.moved) return;
               const s = spotOf(last.current, canvas.current!.clientWidth, ...at(e));
               if (s) location.hash = link(store.name, "job", s.job);
             }}

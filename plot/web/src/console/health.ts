@@ -3,11 +3,14 @@ import type { Row } from "./jobs.js";
 import type { Agent, ClusterStore } from "./store.js";
 import { ahead, ago, clock, count, list, percent, span } from "./words.js";
 
+// faulty says that a GPU is at fault: one that still has a job is busy until the job has ended.
+export const faulty = (d: Agent["devices"][number]): boolean => d.state === "quarantined" || !!d.reason;
+
 export interface Use {
   type: string;
   inService: number;
   busy: number;
-  faulty: number; // in quarantine or of a node that is lost
+  faulty: number; // at fault or of a node that is lost
 }
 
 export function useOf(agents: readonly Agent[]): Use[] {
@@ -16,21 +19,23 @@ export function useOf(agents: readonly Agent[]): Use[] {
     for (const d of a.devices) {
       const u = types.get(d.type) ?? { type: d.type, inService: 0, busy: 0, faulty: 0 };
       types.set(d.type, u);
-      if (a.state === "lost" || d.state === "quarantined") u.faulty++;
-      else u.inService++;
-      if (a.state !== "lost" && d.state === "busy") u.busy++;
+      if (a.state === "lost" || faulty(d)) u.faulty++;
+      else {
+        u.inService++;
+        if (d.state === "busy") u.busy++;
+      }
     }
   }
   return [...types.values()].sort((a, b) => (a.type < b.type ? -1 : 1));
 }
 
 // faultsOf lists what is wrong with nodes, one line each.
-export function faultsOf(agents: readonly Agent[]): string[] {
+export function faultsOf(agents: readonly Agent[], now: number): string[] {
   const out: string[] = [];
   for (const a of agents) {
-    if (a.state === "lost") out.push(`${a.name} is lost: not heard for ${span(a.seen_s)}`);
+    if (a.state === "lost") out.push(`${a.name} is lost: not heard for ${span((now - a.heard) / 1e3)}`);
     for (const d of a.devices)
-      if (d.state === "quarantined" && a.state !== "lost")
+      if (faulty(d) && a.state !== "lost")
         out.push(`${d.gpu} is in quarantine${d.reason ? ": " + d.reason : ""}`);
   }
   return out;
@@ -43,9 +48,7 @@ export function wellness(store: Pick<ClusterStore, "agents" | "session">): { wel
   const faults: string[] = [];
   const lost = agents.filter(a => a.state === "lost");
   if (lost.length) faults.push(`${list(lost.map(a => a.name))} ${lost.length === 1 ? "is" : "are"} lost`);
-  const quarantined = agents
-    .filter(a => a.state !== "lost")
-    .flatMap(a => a.devices.filter(d => d.state === "quarantined"));
+  const quarantined = agents.filter(a => a.state !== "lost").flatMap(a => a.devices.filter(faulty));
   if (quarantined.length) faults.push(`${count(quarantined.length, "GPU is", "GPUs are")} in quarantine`);
   if (session?.planning?.error) faults.push("the last plan failed");
   if (session?.planning?.fallback) faults.push(`${session.planning.fallback} decides in place of the plan`);
@@ -85,15 +88,20 @@ export function queueLine(rows: readonly Row[], now: number): string {
   if (!starts.length) return who + ".";
   const [first, last] = starts.reduce(([a, b], t) => [Math.min(a, t), Math.max(b, t)], [Infinity, -Infinity]);
   if (waiting.length === 1) return `${who} and starts ${ahead(first, now)}.`;
-  return `${who}. The next one starts ${ahead(first, now)}; the last at about ${clock(last, now)}.`;
+  const open = waiting.length - starts.length;
+  const rest = open ? ` ${count(open, "job has", "jobs have")} no time yet.` : "";
+  return `${who}. The next one starts ${ahead(first, now)}; the last at about ${clock(last, now)}.${rest}`;
 }
 
-// goodness says how far the plan is from the best one.
-export function goodness(plan: { gap: number | null } | null | undefined): string {
-  if (plan === undefined) return "The plan is loading …";
+// goodness says how far a plan, or the schedule of a solve, is from the best one.
+export function goodness(
+  plan: { gap: number | null } | null | undefined,
+  unknown = "The plan is loading …",
+): string {
+  if (plan === undefined) return unknown;
   if (!plan) return "This policy makes no plan.";
   const { gap } = plan;
-  if (gap === null) return "Nothing is proved of the plan yet.";
+  if (gap === null) return "Nothing is proved yet.";
   if (gap === 0) return "Proved: no plan is better.";
   return `Proved: the plan is at most ${percent(gap, true)} above the best possible one.`;
 }

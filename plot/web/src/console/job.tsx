@@ -2,10 +2,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, get, pause, Refused } from "./api.js";
 import { isActive, type Job, nameOf, userOf } from "./jobs.js";
-import { Copy, Notice, Panel, State, useNow, useWatched } from "./parts.js";
+import { Copy, Notice, Panel, State, Table, useNow, useWatched } from "./parts.js";
 import type { ClusterStore, Server } from "./store.js";
 import { madeAt } from "./overview.js";
-import { ago, ahead, clock, count, figure, list, notBefore, percent, span } from "./words.js";
+import { ago, ahead, clock, count, figure, list, notBefore, percent, span, whole } from "./words.js";
 
 export function JobPage({ store, server, id }: { store: ClusterStore; server: Server; id: string }) {
   useWatched(store);
@@ -27,7 +27,11 @@ export function JobPage({ store, server, id }: { store: ClusterStore; server: Se
   const active = isActive(job.state);
   const waits = job.state === "waiting";
   const start = row?.start ?? NaN;
+  const made = madeAt(store);
+  const first = Date.parse(job.attempts?.[0]?.ordered ?? job.started ?? "");
+  const again = (job.attempts?.length ?? 0) > 1 ? " in its last attempt" : "";
   const [end, earliest] = [row?.end ?? NaN, row?.earliest ?? NaN];
+  const auth = server.keyed ? ' -H "Authorization: Bearer $HARE_API_KEY"' : "";
   const wants = [
     job.sync === "relaxed" || (job.rounds && !job.gpus)
       ? "shares GPUs round by round"
@@ -80,22 +84,24 @@ export function JobPage({ store, server, id }: { store: ClusterStore; server: Se
           )}
           {!waits && active && (
             <p class="answer">
-              {isNaN(end) ? `It has run for ${span((now - start) / 1e3)}.` : `It ends ${ahead(end, now)}.`}
+              {isNaN(end)
+                ? `It has run for ${span((now - start) / 1e3)}${again}.`
+                : `It ends ${ahead(end, now)}.`}
             </p>
           )}
           {!active && job.ended && (
             <p class="answer">
               It ended {ago(Date.parse(job.ended), now)}
               {job.started
-                ? ` and ran for ${span((Date.parse(job.ended) - Date.parse(job.started)) / 1e3)}`
+                ? ` and ran for ${span((Date.parse(job.ended) - Date.parse(job.started)) / 1e3)}${again}`
                 : ""}
               .
             </p>
           )}
           <dl class="pairs">
             {!isNaN(start) && <Pair name={waits ? "starts, about" : "started"} value={clock(start, now)} />}
-            {!waits && !isNaN(start) && (
-              <Pair name="waited" value={span((start - Date.parse(job.submitted)) / 1e3)} />
+            {!waits && !isNaN(first) && (
+              <Pair name="waited" value={span((first - Date.parse(job.submitted)) / 1e3)} />
             )}
             {!isNaN(end) && <Pair name={active ? "ends, about" : "ended"} value={clock(end, now)} />}
             {active && !isNaN(earliest) && (
@@ -108,8 +114,8 @@ export function JobPage({ store, server, id }: { store: ClusterStore; server: Se
               {store.plan ? (
                 <>
                   <p>
-                    The times are those of the plan that was made {ago(madeAt(store), now)}; they hold if jobs
-                    take as long as is believed and none arrives.
+                    The times are those of the plan{isNaN(made) ? "" : ` that was made ${ago(made, now)}`};
+                    they hold if jobs take as long as is believed and none arrives.
                     {!isNaN(earliest) &&
                       ` No plan can end this job before ${notBefore(earliest, now)}, if it is as long as is believed.`}
                     {store.plan.gap !== null &&
@@ -121,15 +127,17 @@ export function JobPage({ store, server, id }: { store: ClusterStore; server: Se
                   />
                   <Copy
                     label="all decisions beside a certified bound"
-                    text={`curl -s ${location.origin}/v1/sessions/${store.doc?.session ?? ""}/log > session.ndjson\nhare online replay session.ndjson\nhare online regret session.ndjson`}
+                    text={`curl -s${auth} ${location.origin}/v1/sessions/${store.doc?.session ?? ""}/log > session.ndjson\nhare online replay session.ndjson\nhare online regret session.ndjson`}
                   />
                 </>
-              ) : (
+              ) : store.plan === null ? (
                 <p>The policy {store.doc?.policy} makes no plan, so nothing is known beforehand.</p>
+              ) : (
+                <p>The plan is not known yet.</p>
               )}
             </details>
           )}
-          {active && server.may.submit && <Cancel store={store} job={job} path={path} />}
+          {active && server.mayChange && <Cancel store={store} job={job} path={path} />}
         </Panel>
       </div>
       <Attempts job={job} now={now} />
@@ -139,10 +147,10 @@ export function JobPage({ store, server, id }: { store: ClusterStore; server: Se
           label="with hare"
           text={`hare jobs ${id} --server ${location.origin} --cluster ${store.name}`}
         />
-        <Copy label="with curl" text={`curl -s ${location.origin}${path}`} />
+        <Copy label="with curl" text={`curl -s${auth} ${location.origin}${path}`} />
         <Copy
           label="with Python"
-          text={`from hare_client import Hare\n\nwith Hare("${location.origin}") as hare:\n    print(hare.cluster_job(${JSON.stringify(store.name)}, "${id}"))`}
+          text={`${server.keyed ? "import os\n" : ""}from hare_client import Hare\n\nwith Hare("${location.origin}"${server.keyed ? ', key=os.environ["HARE_API_KEY"]' : ""}) as hare:\n    print(hare.cluster_job(${JSON.stringify(store.name)}, "${id}"))`}
         />
       </Panel>
     </article>
@@ -189,7 +197,7 @@ function Cancel({ store, job, path }: { store: ClusterStore; job: Job; path: str
       r =>
         r.id !== job.id &&
         r.state === "waiting" &&
-        (!r.types.length || r.types.some(t => row?.types.includes(t))),
+        (!row?.types.length || !r.types.length || r.types.some(t => row.types.includes(t))),
     )
     .sort((a, b) => (isNaN(a.start) ? 1 : isNaN(b.start) ? -1 : a.start - b.start))
     .slice(0, 3)
@@ -235,51 +243,37 @@ function Attempts({ job, now }: { job: Job; now: number }) {
   if (!all.length) return null;
   return (
     <Panel title={all.length === 1 ? "One attempt" : `${all.length} attempts`} id="attempts">
-      <div class="wide" tabIndex={0} role="region" aria-label="Attempts">
-        <table class="plain">
-          <thead>
-            <tr>
-              <th scope="col">Attempt</th>
-              <th scope="col">Began</th>
-              <th scope="col">Lasted</th>
-              <th scope="col">Result</th>
-              <th scope="col">Where</th>
-              <th scope="col">What happened</th>
+      <Table label="Attempts" heads={["Attempt", "Began", "Lasted", "Result", "Where", "What happened"]}>
+        {[...all].reverse().map(a => {
+          const ends = a.ended ? Date.parse(a.ended) : now;
+          const exits = a.tasks.filter(t => t.exit_code || t.signal || t.error);
+          return (
+            <tr key={a.attempt}>
+              <td>{a.attempt}</td>
+              <td>{clock(Date.parse(a.ordered), now)}</td>
+              <td>{span((ends - Date.parse(a.ordered)) / 1e3)}</td>
+              <td>{a.result ?? "goes on"}</td>
+              <td>
+                {list(
+                  a.tasks.flatMap(t => t.gpus ?? []),
+                  6,
+                )}
+              </td>
+              <td>
+                <bdi class="cut">
+                  {a.error ||
+                    exits
+                      .map(
+                        t =>
+                          `task ${t.task}: ${t.error || (t.signal ? `signal ${t.signal}` : `exit code ${t.exit_code}`)}`,
+                      )
+                      .join("; ")}
+                </bdi>
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {[...all].reverse().map(a => {
-              const ends = a.ended ? Date.parse(a.ended) : now;
-              const exits = a.tasks.filter(t => t.exit_code || t.signal || t.error);
-              return (
-                <tr key={a.attempt}>
-                  <td>{a.attempt}</td>
-                  <td>{clock(Date.parse(a.ordered), now)}</td>
-                  <td>{span((ends - Date.parse(a.ordered)) / 1e3)}</td>
-                  <td>{a.result ?? "goes on"}</td>
-                  <td>
-                    {list(
-                      a.tasks.flatMap(t => t.gpus ?? []),
-                      6,
-                    )}
-                  </td>
-                  <td>
-                    <bdi class="cut">
-                      {a.error ||
-                        exits
-                          .map(
-                            t =>
-                              `task ${t.task}: ${t.error || (t.signal ? `signal ${t.signal}` : `exit code ${t.exit_code}`)}`,
-                          )
-                          .join("; ")}
-                    </bdi>
-                  </td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
+          );
+        })}
+      </Table>
     </Panel>
   );
 }
@@ -293,6 +287,7 @@ function Log({ path, job }: { path: string; job: Job }) {
   const [attempt, setAttempt] = useState(0); // 0: the last one
   const [text, setText] = useState("");
   const [note, setNote] = useState("");
+  const [cut, setCut] = useState(false);
   const [follow, setFollow] = useState(true);
   const box = useRef<HTMLPreElement>(null);
   const last = attempts[attempts.length - 1];
@@ -302,6 +297,7 @@ function Log({ path, job }: { path: string; job: Job }) {
     const stop = new AbortController();
     setText("");
     setNote("");
+    setCut(false);
     void (async () => {
       let offset = 0;
       while (!stop.signal.aborted) {
@@ -312,16 +308,23 @@ function Log({ path, job }: { path: string; job: Job }) {
           const utf8 = new TextDecoder();
           for (;;) {
             const { done, value } = await read.read();
-            if (done) return setNote("The output ends here.");
+            if (done) break;
             offset += value.length;
             const more = utf8.decode(value, { stream: true });
-            setText(t => (t + more).slice(-KEPT));
+            setText(t => {
+              const all = t + more;
+              if (all.length > KEPT) setCut(true);
+              return all.slice(-KEPT);
+            });
           }
+          // A server that shuts down ends its streams, too.
+          const j = await get<Job>(path, stop.signal);
+          if (j.attempts?.find(a => a.attempt === number)?.ended) return setNote("The output ends here.");
         } catch (e) {
           if (stop.signal.aborted) return;
-          if (e instanceof Refused && e.status < 500) return setNote(e.message);
-          await pause(2000, stop.signal);
+          if (e instanceof Refused && e.status < 500 && e.status !== 429) return setNote(e.message);
         }
+        await pause(2000, stop.signal);
       }
     })();
     return () => stop.abort();
@@ -374,6 +377,7 @@ function Log({ path, job }: { path: string; job: Job }) {
       <pre class="log" ref={box} tabIndex={0} aria-label="Output of the job">
         {text || (note ? "" : "Nothing yet.")}
       </pre>
+      {cut && <p class="soft">These are the last {whole(KEPT)} characters.</p>}
       {note && <p class="soft">{note}</p>}
     </Panel>
   );

@@ -166,11 +166,3 @@ export function planned(row: Row, p: Planned, plan: Plan, now: number): void {
   if (isNaN(row.end)) row.end = at(p.end_s);
   if (isNaN(row.earliest)) row.earliest = at(p.earliest_end_s);
 }
-
-// places numbers the waiting rows that have no place by their expected start.
-export function places(rows: readonly Row[]): void {
-  const waiting = rows.filter(r => r.state === "waiting");
-  if (waiting.some(r => !isNaN(r.place)) || waiting.every(r => isNaN(r.start))) return;
-  waiting.sort((a, b) => (isNaN(a.start) ? 1 : isNaN(b.start) ? -1 : a.start - b.start) || a.num - b.num);
-  waiting.forEach((r, i) => (r.place = i + 1));
-}

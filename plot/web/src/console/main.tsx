@@ -20,6 +20,7 @@ let store: ClusterStore | null = null;
 
 whenKeyWanted(() => {
   server.keyWanted = server.keyed = true;
+  server.keyChanged();
   server.tell();
 });
 
@@ -54,11 +55,11 @@ function App() {
   }, []);
   const clusters = server.clusters ?? [];
   const home = route.page === "overview" && !route.cluster;
-  const cluster =
-    route.cluster || (home ? (clusters[0]?.name ?? "") : (store?.name ?? clusters[0]?.name ?? ""));
+  const here = clusters.find(c => c.name === store?.name) ?? clusters[0]; // the one before, if it is there
+  const cluster = route.cluster || (home ? (here?.name ?? "") : (store?.name ?? here?.name ?? ""));
   const [, again] = useState(0);
   useEffect(() => {
-    const s = server.keyWanted ? null : choose(cluster);
+    const s = choose(server.keyWanted ? "" : cluster);
     again(n => n + 1);
     return s?.watch(() => again(n => n + 1));
   }, [cluster, server.keyWanted]);
@@ -88,9 +89,7 @@ function App() {
         <span>hare {server.version}</span>
         <a href="/docs">HTTP interface</a>
         <a href={link("", "start")}>how to begin</a>
-        {current?.doc && (
-          <span>{current.live ? "changes arrive as they happen" : "asks every two seconds"}</span>
-        )}
+        {current?.doc && <span>{current.live ? "changes arrive as they happen" : "connecting …"}</span>}
       </footer>
     </>
   );
@@ -221,9 +220,8 @@ function Top({ route, cluster }: { route: Route; cluster: string }) {
             type="button"
             onClick={() => {
               useKey("");
-              choose("");
               server.keyWanted = true;
-              server.clusters = null;
+              server.keyChanged();
               server.tell();
             }}
           >
@@ -242,8 +240,9 @@ function Stale() {
     <div role="status">
       {server.staleSince > 0 && (
         <p class="stale">
-          No answer since {clock(server.staleSince, t)} ({span((now() - server.staleSince) / 1e3)}): what you
-          see is from then. Trying again …
+          No answer since {clock(server.staleSince, t)}
+          <span aria-hidden="true"> ({span((now() - server.staleSince) / 1e3)})</span>: what you see is from
+          then. Trying again …
         </p>
       )}
     </div>
@@ -257,11 +256,12 @@ function Login() {
   const enter = async (e: Event) => {
     e.preventDefault();
     useKey(text);
+    server.keyChanged();
     setBusy(true);
     setError("");
     try {
-      await server.load();
       await server.askRole();
+      await server.load();
     } catch (e) {
       if (e instanceof Refused) {
         setError(e.message);

@@ -1,6 +1,7 @@
 // Nodes as a grid of GPUs, coloured by job, fault and drain.
 import { useState } from "preact/hooks";
-import { call } from "./api.js";
+import { call, now } from "./api.js";
+import { faulty } from "./health.js";
 import { shade } from "./palette.js";
 import { Notice, useTheme, useWatched } from "./parts.js";
 import { link } from "./route.js";
@@ -107,7 +108,11 @@ function Node({ a, store, server }: { a: Agent; store: ClusterStore; server: Ser
           const number = d.gpu.slice(d.gpu.lastIndexOf("/") + 1);
           const shades = d.job ? shade(Number(d.job.slice(1))) : undefined;
           return (
-            <li key={d.gpu} class={`gpu ${a.state === "lost" ? "lost" : d.state}`} title={say}>
+            <li
+              key={d.gpu}
+              class={`gpu ${a.state === "lost" ? "lost" : faulty(d) ? "quarantined" : d.state}`}
+              title={say}
+            >
               {d.job ? (
                 <a
                   href={link(store.name, "job", d.job)}
@@ -132,9 +137,9 @@ function Node({ a, store, server }: { a: Agent; store: ClusterStore; server: Ser
             .join("; ")}
         </p>
       )}
-      {a.state === "lost" && <p class="why">not heard for {span(a.seen_s)}</p>}
+      {a.state === "lost" && <p class="why">not heard for {span((now() - a.heard) / 1e3)}</p>}
       {error && <Notice>{error}</Notice>}
-      {server.may.submit && a.state !== "lost" && (
+      {server.mayChange && a.state !== "lost" && (
         <div class="acts">
           {drained ? (
             <button type="button" onClick={() => void turn("undrain")}>

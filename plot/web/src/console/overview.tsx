@@ -1,8 +1,8 @@
 // The first screen of a cluster: is it well, what waits and until when, how good is it.
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Chart, useChart } from "./gantt.js";
-import { faultsOf, goodness, planAge, queueLine, useOf, waiters, wellness } from "./health.js";
-import { Figure, Panel, State, useNow, useTheme, useWatched, useWidth } from "./parts.js";
+import { faulty, faultsOf, goodness, planAge, queueLine, useOf, waiters, wellness } from "./health.js";
+import { Figure, Panel, State, Table, useNow, useTheme, useWatched, useWidth } from "./parts.js";
 import type { Row } from "./jobs.js";
 import { link } from "./route.js";
 import type { Agent, ClusterStore, Minute } from "./store.js";
@@ -24,9 +24,9 @@ export function Overview({ store }: { store: ClusterStore }) {
   const width = useWidth();
   const { doc, agents, plan } = store;
   const well = wellness(store);
-  const faults = faultsOf(agents);
+  const faults = faultsOf(agents, now);
   const drained = agents.filter(a => a.state === "draining" || a.state === "drained");
-  const quarantined = agents.flatMap(a => a.devices).filter(d => d.state === "quarantined").length;
+  const quarantined = agents.flatMap(a => a.devices).filter(faulty).length;
   const use = useOf(agents);
   const rows = useMemo(() => [...store.rows.values()], [store.version]);
   const waiting = useMemo(
@@ -88,7 +88,9 @@ export function Overview({ store }: { store: ClusterStore }) {
           id="good"
           aside={doc.session && <a href={link("", "session", doc.session)}>how do you know?</a>}
         >
-          <p class="answer">{goodness(plan)}</p>
+          <p class="answer">
+            {goodness(plan, doc.session ? undefined : "There is no plan until a node registers.")}
+          </p>
           <ul class="use" aria-label="GPUs in use by type">
             {use.map(u => (
               <li key={u.type}>
@@ -119,44 +121,32 @@ export function Overview({ store }: { store: ClusterStore }) {
       <Trend store={store} />
       {waiting.length > 0 && (
         <Panel title="Next in the queue" id="next" aside={<a href={link(store.name, "queue")}>all jobs</a>}>
-          <div class="wide" tabIndex={0} role="region" aria-label="Table of the next jobs">
-            <table class="plain">
-              <thead>
-                <tr>
-                  <th scope="col">Job</th>
-                  <th scope="col">Name</th>
-                  <th scope="col">User</th>
-                  <th scope="col">GPUs</th>
-                  <th scope="col">Starts</th>
-                  <th scope="col">Ends not before</th>
-                  <th scope="col">Why it waits</th>
-                </tr>
-              </thead>
-              <tbody>
-                {waiting.slice(0, most).map(r => (
-                  <tr key={r.id}>
-                    <td>
-                      <a href={link(store.name, "job", r.id)}>{r.id}</a>
-                    </td>
-                    <td>
-                      <bdi class="cut">{r.name}</bdi>
-                    </td>
-                    <td>
-                      <bdi>{r.user}</bdi>
-                    </td>
-                    <td>
-                      {r.gpus || "shared"} × {r.on}
-                    </td>
-                    <td>{isNaN(r.start) ? "" : ahead(r.start, now)}</td>
-                    <td>{isNaN(r.earliest) ? "" : notBefore(r.earliest, now)}</td>
-                    <td>
-                      <bdi class="cut">{r.short || r.reason}</bdi>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            label="Table of the next jobs"
+            heads={["Job", "Name", "User", "GPUs", "Starts", "Ends not before", "Why it waits"]}
+          >
+            {waiting.slice(0, most).map(r => (
+              <tr key={r.id}>
+                <td>
+                  <a href={link(store.name, "job", r.id)}>{r.id}</a>
+                </td>
+                <td>
+                  <bdi class="cut">{r.name}</bdi>
+                </td>
+                <td>
+                  <bdi>{r.user}</bdi>
+                </td>
+                <td>
+                  {r.gpus || "shared"} × {r.on}
+                </td>
+                <td>{isNaN(r.start) ? "" : ahead(r.start, now)}</td>
+                <td>{isNaN(r.earliest) ? "" : notBefore(r.earliest, now)}</td>
+                <td>
+                  <bdi class="cut">{r.short || r.reason}</bdi>
+                </td>
+              </tr>
+            ))}
+          </Table>
         </Panel>
       )}
       <Recent store={store} now={now} />
@@ -199,7 +189,7 @@ function Mini({ agents }: { agents: readonly Agent[] }) {
       {agents.map(a => (
         <li key={a.name} class={a.state} title={a.name}>
           {a.devices.map(d => (
-            <i key={d.gpu} class={a.state === "lost" ? "lost" : d.state} />
+            <i key={d.gpu} class={a.state === "lost" ? "lost" : faulty(d) ? "quarantined" : d.state} />
           ))}
         </li>
       ))}

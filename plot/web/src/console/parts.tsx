@@ -67,6 +67,26 @@ export function Panel(p: {
   );
 }
 
+// Table is a table of few rows, which scrolls sideways where there is no room for it.
+export function Table(p: { label: string; heads: readonly string[]; children: ComponentChildren }) {
+  return (
+    <div class="wide" tabIndex={0} role="region" aria-label={p.label}>
+      <table class="plain">
+        <thead>
+          <tr>
+            {p.heads.map(h => (
+              <th key={h} scope="col">
+                {h}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{p.children}</tbody>
+      </table>
+    </div>
+  );
+}
+
 export function Figure(p: { value: ComponentChildren; text: string; bad?: boolean }) {
   return (
     <div class={p.bad ? "figure bad" : "figure"}>

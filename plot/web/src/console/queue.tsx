@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { memo } from "./memo.js";
 import { now as serverNow } from "./api.js";
 import { State, useNow, useWatched, useWidth } from "./parts.js";
-import type { Row } from "./jobs.js";
+import { isActive, type Row } from "./jobs.js";
 import { link, queryOf, viewOf, type Route } from "./route.js";
 import type { ClusterStore } from "./store.js";
 import {
@@ -32,7 +32,8 @@ const AROUND = 8; // rows beyond the visible ones
 function cell(r: Row, c: Column, now: number, narrow: boolean): string {
   if (narrow && (c.key === "start" || c.key === "end")) {
     const t = c.of(r) as number;
-    return isNaN(t) ? "" : (t > now ? "about " : "") + clock(t, now);
+    const about = c.key === "end" ? isActive(r.state) : !r.started;
+    return isNaN(t) ? "" : (about ? "about " : "") + clock(t, now);
   }
   switch (c.key) {
     case "gpus":
@@ -51,7 +52,7 @@ function cell(r: Row, c: Column, now: number, narrow: boolean): string {
           : ahead(r.start, now);
     case "end":
       if (isNaN(r.end)) return "";
-      return r.end < now ? `${ago(r.end, now)}, ${clock(r.end, now)}` : ahead(r.end, now);
+      return isActive(r.state) ? ahead(r.end, now) : `${ago(r.end, now)}, ${clock(r.end, now)}`;
     case "earliest":
       return isNaN(r.earliest) ? "" : notBefore(r.earliest, now);
     default:
@@ -276,6 +277,8 @@ export function Queue({ store, route }: { store: ClusterStore; route: Route }) {
             ? count(fresh.jobs, "job")
             : `${whole(fresh.jobs)} of ${count(store.rows.size, "job")}`}
           {store.complete ? "" : ", more are loading"}
+          {store.older > 0 &&
+            `; ${count(store.older, "older job")} that ended ${store.older === 1 ? "is" : "are"} not shown`}
         </p>
       </div>
       <div

@@ -1,20 +1,22 @@
 // Sessions: all, and one with its plan.
 import { useEffect, useState } from "preact/hooks";
-import { get, Refused } from "./api.js";
+import { get, pause, Refused } from "./api.js";
 import type { Plan } from "./jobs.js";
-import { Copy, Figure, Notice, Panel, useNow } from "./parts.js";
+import { Copy, Figure, Notice, Panel, Table, useNow } from "./parts.js";
 import { link } from "./route.js";
-import type { Server, Session } from "./store.js";
+import { type Server, type Session, shown } from "./store.js";
 import { goodness } from "./health.js";
-import { ago, ahead, clock, figure, list, percent, span, whole } from "./words.js";
+import { ago, ahead, clock, list, percent, span, whole } from "./words.js";
 
 export function Sessions({ server }: { server: Server }) {
   const now = useNow(5000);
   const [all, setAll] = useState<Session[] | null>(null);
+  const [more, setMore] = useState(false);
   const [error, setError] = useState("");
   useEffect(() => {
-    get<{ sessions: Session[] | null }>("/v1/sessions?limit=200").then(
-      a => (setAll(a.sessions ?? []), setError("")),
+    if (document.hidden) return;
+    get<{ sessions: Session[] | null; next?: string }>("/v1/sessions?limit=200").then(
+      a => (setAll(a.sessions ?? []), setMore(!!a.next), setError("")),
       (e: unknown) => setError((e as Error).message),
     );
   }, [now]);
@@ -25,35 +27,22 @@ export function Sessions({ server }: { server: Server }) {
       {error && <Notice>{error}</Notice>}
       {all?.length === 0 && <p class="none">There is no session. A cluster makes one with its first node.</p>}
       {!!all?.length && (
-        <div class="wide" tabIndex={0} role="region" aria-label="Sessions">
-          <table class="plain">
-            <thead>
-              <tr>
-                <th scope="col">Session</th>
-                <th scope="col">Cluster</th>
-                <th scope="col">Policy</th>
-                <th scope="col">Created</th>
-                <th scope="col">Events</th>
-                <th scope="col">In memory</th>
-              </tr>
-            </thead>
-            <tbody>
-              {all.map(s => (
-                <tr key={s.id}>
-                  <td>
-                    <a href={link("", "session", s.id)}>{s.id.slice(0, 12)}</a>
-                  </td>
-                  <td>{of.has(s.id) ? <a href={link(of.get(s.id)!, "overview")}>{of.get(s.id)}</a> : ""}</td>
-                  <td>{s.policy}</td>
-                  <td>{ago(Date.parse(s.created), now)}</td>
-                  <td class="number">{whole(s.last_seq)}</td>
-                  <td>{s.active ? "yes" : "no"}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Sessions" heads={["Session", "Cluster", "Policy", "Created", "Events", "In memory"]}>
+          {all.map(s => (
+            <tr key={s.id}>
+              <td>
+                <a href={link("", "session", s.id)}>{s.id.slice(0, 12)}</a>
+              </td>
+              <td>{of.has(s.id) ? <a href={link(of.get(s.id)!, "overview")}>{of.get(s.id)}</a> : ""}</td>
+              <td>{s.policy}</td>
+              <td>{ago(Date.parse(s.created), now)}</td>
+              <td class="number">{whole(s.last_seq)}</td>
+              <td>{s.active ? "yes" : "no"}</td>
+            </tr>
+          ))}
+        </Table>
       )}
+      {more && <p class="soft">These are the 200 oldest. `hare sessions list` has all.</p>}
     </>
   );
 }
@@ -65,15 +54,32 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
   const [error, setError] = useState("");
   const path = `/v1/sessions/${encodeURIComponent(id)}`;
   useEffect(() => {
-    get<Session>(path).then(setSession, (e: unknown) => e instanceof Refused && setError(e.message));
-    get<Plan>(`${path}/plan`).then(setPlan, () => setPlan(null));
-  }, [path, now]);
+    const stop = new AbortController();
+    void (async () => {
+      while (!stop.signal.aborted) {
+        await shown();
+        const began = performance.now();
+        try {
+          setSession(await get<Session>(path, stop.signal));
+          setPlan(await get<Plan>(`${path}/plan`, stop.signal));
+          setError("");
+        } catch (e) {
+          if (e instanceof Refused && e.code === "no_plan") setPlan(null);
+          else if (e instanceof Refused) setError(e.message);
+        }
+        // A plan of many jobs takes long to make and to read.
+        await pause(Math.max(3000, 10 * (performance.now() - began)), stop.signal);
+      }
+    })();
+    return () => stop.abort();
+  }, [path]);
   if (!session) return error ? <Notice>{error}</Notice> : <p class="none">Loading …</p>;
   // Times of a session on its own clock are durations since its beginning.
   const real = session.clock === "server";
   const at = (s: number): number => Date.parse(session.created) + s * 1e3;
   const when = (s: number | null): string =>
     s === null ? "" : real ? (at(s) > now ? ahead(at(s), now) : clock(at(s), now)) : `after ${span(s)}`;
+  const auth = server.keyed ? ' -H "Authorization: Bearer $HARE_API_KEY"' : "";
   const cluster = server.clusters?.find(c => c.session === id);
   const st = session.status;
   return (
@@ -88,8 +94,6 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
         <Panel title="Its plan" id="plan">
           <p class="answer">{goodness(plan)}</p>
           <dl class="figures">
-            {plan?.value != null && <Figure text="value of the plan" value={figure(plan.value)} />}
-            {plan?.bound != null && <Figure text="no plan is below" value={figure(plan.bound)} />}
             {plan?.gap != null && <Figure text="distance to the bound" value={percent(plan.gap, true)} />}
             <Figure text="policy" value={session.policy} />
             {session.planning && <Figure text="plans taken" value={whole(session.planning.taken)} />}
@@ -102,9 +106,9 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
         </Panel>
         <Panel title="How do you know?" id="know">
           <p>
-            Value and bound are weighted sums of the completion times of the plan's jobs, counted from when it
-            was made. The log of the session repeats every decision and compares it with a bound for every
-            plan, even one that knew all in advance.
+            The plan has a value and a bound that no plan is below: weighted sums of the completion times of
+            its jobs, counted from when it was made. The log of the session repeats every decision and
+            compares it with a bound for every plan, even one that knew all in advance.
           </p>
           <Copy
             label="the plan with its bound"
@@ -112,36 +116,23 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
           />
           <Copy
             label="the log, repeated and compared"
-            text={`curl -s ${location.origin}${path}/log > session.ndjson\nhare online replay session.ndjson\nhare online regret session.ndjson`}
+            text={`curl -s${auth} ${location.origin}${path}/log > session.ndjson\nhare online replay session.ndjson\nhare online regret session.ndjson`}
           />
         </Panel>
       </div>
       {st && (
         <Panel title="GPUs and queues" id="state">
-          <div class="wide" tabIndex={0} role="region" aria-label="GPUs by type">
-            <table class="plain">
-              <thead>
-                <tr>
-                  <th scope="col">Type</th>
-                  <th scope="col">In service</th>
-                  <th scope="col">Held</th>
-                  <th scope="col">Free</th>
-                  <th scope="col">Kept for a gang</th>
-                </tr>
-              </thead>
-              <tbody>
-                {st.gpus.map(g => (
-                  <tr key={g.type}>
-                    <td>{g.type}</td>
-                    <td class="number">{whole(g.in_service)}</td>
-                    <td class="number">{whole(g.held)}</td>
-                    <td class="number">{whole(g.free)}</td>
-                    <td class="number">{whole(g.gathered)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table label="GPUs by type" heads={["Type", "In service", "Held", "Free", "Kept for a gang"]}>
+            {st.gpus.map(g => (
+              <tr key={g.type}>
+                <td>{g.type}</td>
+                <td class="number">{whole(g.in_service)}</td>
+                <td class="number">{whole(g.held)}</td>
+                <td class="number">{whole(g.free)}</td>
+                <td class="number">{whole(g.gathered)}</td>
+              </tr>
+            ))}
+          </Table>
           <p class="soft">
             {st.queues
               .map(q => `queue ${q.name}: ${whole(q.jobs)} jobs, ${whole(q.waiting)} waiting`)
@@ -151,44 +142,32 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
       )}
       {plan && plan.jobs.length > 0 && (
         <Panel title="Jobs of the plan" id="jobs">
-          <div class="wide" tabIndex={0} role="region" aria-label="Table of the plan">
-            <table class="plain">
-              <thead>
-                <tr>
-                  <th scope="col">Job</th>
-                  <th scope="col">State</th>
-                  <th scope="col">Type</th>
-                  <th scope="col">Starts</th>
-                  <th scope="col">Ends</th>
-                  <th scope="col">Ends not before</th>
-                  <th scope="col">Waits for</th>
-                </tr>
-              </thead>
-              <tbody>
-                {plan.jobs.slice(0, 200).map(j => (
-                  <tr key={j.job}>
-                    <td>
-                      {cluster ? <a href={link(cluster.name, "job", j.job)}>{j.job}</a> : <bdi>{j.job}</bdi>}
-                    </td>
-                    <td>{j.running ? "running" : "waiting"}</td>
-                    <td>{list(j.types)}</td>
-                    <td>{when(j.start_s)}</td>
-                    <td>{when(j.end_s)}</td>
-                    <td>
-                      {j.earliest_end_s === null
-                        ? ""
-                        : real
-                          ? clock(Math.floor(at(j.earliest_end_s) / 60e3) * 60e3, now)
-                          : when(j.earliest_end_s)}
-                    </td>
-                    <td>
-                      <bdi class="cut">{j.waits_for}</bdi>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            label="Table of the plan"
+            heads={["Job", "State", "Type", "Starts", "Ends", "Ends not before", "Waits for"]}
+          >
+            {plan.jobs.slice(0, 200).map(j => (
+              <tr key={j.job}>
+                <td>
+                  {cluster ? <a href={link(cluster.name, "job", j.job)}>{j.job}</a> : <bdi>{j.job}</bdi>}
+                </td>
+                <td>{j.running ? "running" : "waiting"}</td>
+                <td>{list(j.types)}</td>
+                <td>{when(j.start_s)}</td>
+                <td>{when(j.end_s)}</td>
+                <td>
+                  {j.earliest_end_s === null
+                    ? ""
+                    : real
+                      ? clock(Math.floor(at(j.earliest_end_s) / 60e3) * 60e3, now)
+                      : when(j.earliest_end_s)}
+                </td>
+                <td>
+                  <bdi class="cut">{j.waits_for}</bdi>
+                </td>
+              </tr>
+            ))}
+          </Table>
           {plan.jobs.length > 200 && <p class="soft">and {whole(plan.jobs.length - 200)} more</p>}
         </Panel>
       )}

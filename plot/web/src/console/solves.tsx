@@ -1,11 +1,12 @@
 // Solves: all that are kept, and one as it goes.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, get, listen, now as serverNow, pause, Refused } from "./api.js";
+import { goodness } from "./health.js";
 import { lines } from "./lines.js";
-import { Copy, Figure, Notice, Panel, State, useNow, useTheme } from "./parts.js";
+import { Copy, Figure, Notice, Panel, State, Table, useNow, useTheme } from "./parts.js";
 import { link } from "./route.js";
 import type { Server } from "./store.js";
-import { ago, clock, figure, percent, span, whole } from "./words.js";
+import { ago, clock, percent, span, whole } from "./words.js";
 
 interface Solve {
   id: string;
@@ -48,17 +49,21 @@ export function Solves() {
       const answer = await get<{ solves: Solve[] | null; next?: string }>(
         `/v1/solves?limit=100${after && "&after=" + encodeURIComponent(after)}`,
       );
-      setAll(before => [...(after ? (before ?? []) : []), ...(answer.solves ?? [])]);
-      setNext(answer.next ?? "");
+      const got = answer.solves ?? [];
+      const ids = new Set(got.map(s => s.id));
+      setAll(before => {
+        const rest = (before ?? []).filter(s => !ids.has(s.id));
+        return after ? [...rest, ...got] : [...got, ...rest];
+      });
+      if (after || !all) setNext(answer.next ?? "");
       setError("");
     } catch (e) {
       setError((e as Error).message);
     }
   };
   const busy = all?.some(s => s.status === "queued" || s.status === "running");
-  const long = (all?.length ?? 0) > 100;
   useEffect(() => {
-    if (!long) void load("");
+    if (!document.hidden) void load("");
   }, [Math.floor(now / (busy ? 2000 : 10e3))]);
   return (
     <>
@@ -68,44 +73,28 @@ export function Solves() {
         <p class="none">No solve is kept. `hare solve --server {location.origin} instance.json` makes one.</p>
       )}
       {!!all?.length && (
-        <div class="wide" tabIndex={0} role="region" aria-label="Solves">
-          <table class="plain">
-            <thead>
-              <tr>
-                <th scope="col">Solve</th>
-                <th scope="col">State</th>
-                <th scope="col">Jobs</th>
-                <th scope="col">GPUs</th>
-                <th scope="col">Above the bound</th>
-                <th scope="col">Value</th>
-                <th scope="col">Created</th>
-                <th scope="col">Took</th>
-              </tr>
-            </thead>
-            <tbody>
-              {all.map(s => (
-                <tr key={s.id}>
-                  <td>
-                    <a href={link("", "solve", s.id)}>{s.name || s.id.slice(0, 12)}</a>
-                  </td>
-                  <td>
-                    <State of={s.status} />
-                  </td>
-                  <td class="number">{whole(s.jobs)}</td>
-                  <td class="number">{whole(s.gpus)}</td>
-                  <td>{gapOf(s)}</td>
-                  <td class="number">{s.value === null ? "" : figure(s.value)}</td>
-                  <td>{ago(Date.parse(s.created), now)}</td>
-                  <td>
-                    {s.started
-                      ? span(((s.ended ? Date.parse(s.ended) : now) - Date.parse(s.started)) / 1e3)
-                      : ""}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Solves"
+          heads={["Solve", "State", "Jobs", "GPUs", "Above the bound", "Created", "Took"]}
+        >
+          {all.map(s => (
+            <tr key={s.id}>
+              <td>
+                <a href={link("", "solve", s.id)}>{s.name || s.id.slice(0, 12)}</a>
+              </td>
+              <td>
+                <State of={s.status} />
+              </td>
+              <td class="number">{whole(s.jobs)}</td>
+              <td class="number">{whole(s.gpus)}</td>
+              <td>{gapOf(s)}</td>
+              <td>{ago(Date.parse(s.created), now)}</td>
+              <td>
+                {s.started ? span(((s.ended ? Date.parse(s.ended) : now) - Date.parse(s.started)) / 1e3) : ""}
+              </td>
+            </tr>
+          ))}
+        </Table>
       )}
       {next && (
         <button type="button" onClick={() => void load(next)}>
@@ -134,7 +123,8 @@ export function SolvePage({ id, server }: { id: string; server: Server }) {
           await read();
           let ended = false;
           let asked = 0;
-          after = await listen(`${path}/events`, after, stop.signal, m => {
+          await listen(`${path}/events`, after, stop.signal, m => {
+            if (m.id) after = m.id;
             const e = JSON.parse(m.data) as Event;
             setEvents(all => [...all, e]);
             ended ||= e.type === "done";
@@ -147,7 +137,7 @@ export function SolvePage({ id, server }: { id: string; server: Server }) {
           if (ended) return;
         } catch (e) {
           if (stop.signal.aborted) return;
-          if (e instanceof Refused && e.status < 500) return setError(e.message);
+          if (e instanceof Refused && e.status < 500 && e.status !== 429) return setError(e.message);
         }
         await pause(1000, stop.signal);
       }
@@ -158,28 +148,24 @@ export function SolvePage({ id, server }: { id: string; server: Server }) {
   useEffect(() => {
     if (!box.current || points.length < 2) return;
     let [value, bound]: [number | null, number | null] = [null, null];
-    const [x, values, bounds]: [number[], (number | null)[], (number | null)[]] = [[], [], []];
+    const [x, above]: [number[], (number | null)[]] = [[], []];
     for (const e of points) {
       value = e.value ?? value;
       bound = e.bound ?? bound;
       x.push(e.at_s);
-      values.push(value);
-      bounds.push(bound);
+      above.push(value !== null && bound ? 100 * (value / bound - 1) : null);
     }
     return lines(
       box.current,
       x,
-      [
-        { name: "value of the best plan", values, colour: "link", steps: true },
-        { name: "no plan is below", values: bounds, colour: "late", steps: true },
-      ],
+      [{ name: "% above the best possible plan, at most", values: above, colour: "link", steps: true }],
       260,
       true,
     );
   }, [points.length, theme, solve === null]);
   if (!solve) return error ? <Notice>{error}</Notice> : <p class="none">Loading …</p>;
   const goes = solve.status === "queued" || solve.status === "running";
-  const open = (what: string): string | undefined => (server.keyWanted || server.keyed ? undefined : what);
+  const auth = server.keyed ? ' -H "Authorization: Bearer $HARE_API_KEY"' : "";
   const ends = solve.ended ? Date.parse(solve.ended) : now;
   return (
     <article>
@@ -192,16 +178,8 @@ export function SolvePage({ id, server }: { id: string; server: Server }) {
       {error && <Notice>{error}</Notice>}
       {solve.error && <Notice>{solve.error}</Notice>}
       <Panel title={goes ? "How far is it?" : "How good is it?"} id="solve">
-        <p class="answer">
-          {solve.gap === null
-            ? "Nothing is proved yet."
-            : solve.gap === 0
-              ? "Proved: no plan is better."
-              : `Proved: the plan is at most ${percent(solve.gap, true)} above the best possible one.`}
-        </p>
+        <p class="answer">{goodness(solve)}</p>
         <dl class="figures">
-          <Figure text="value" value={solve.value === null ? "none yet" : figure(solve.value)} />
-          <Figure text="no plan is below" value={solve.bound === null ? "unknown" : figure(solve.bound)} />
           <Figure text="jobs" value={whole(solve.jobs)} />
           <Figure text="GPUs" value={whole(solve.gpus)} />
           <Figure
@@ -222,10 +200,10 @@ export function SolvePage({ id, server }: { id: string; server: Server }) {
             class="trend"
             ref={box}
             role="img"
-            aria-label="Value of the best plan and the bound over time"
+            aria-label="How far the best plan was from the bound, over time"
           />
         )}
-        {goes && server.may.submit && (
+        {goes && server.mayChange && (
           <button
             type="button"
             class="danger"
@@ -247,9 +225,9 @@ export function SolvePage({ id, server }: { id: string; server: Server }) {
           </p>
           <Copy
             label="check the result"
-            text={`curl -s ${location.origin}${path}/instance > instance.json\ncurl -s ${location.origin}${path}/result > result.json\nhare verify instance.json result.json`}
+            text={`curl -s${auth} ${location.origin}${path}/instance > instance.json\ncurl -s${auth} ${location.origin}${path}/result > result.json\nhare verify instance.json result.json`}
           />
-          {open(path) && (
+          {!server.keyed && (
             <p class="links">
               {solve.links.gantt && <a href={`${path}/gantt.html`}>the schedule as a chart</a>}
               {solve.links.certificate && <a href={`${path}/certificate`}>the certificate</a>}

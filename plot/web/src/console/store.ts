@@ -1,6 +1,6 @@
 // What the page knows of the server and of one cluster, kept up to date.
 import { call, get, listen, type Message, now, pause, Refused } from "./api.js";
-import { ACTIVE, ENDED, isActive, type Job, type Plan, planned, places, type Row, rowOf } from "./jobs.js";
+import { ACTIVE, ENDED, isActive, type Job, type Plan, planned, type Row, rowOf } from "./jobs.js";
 
 export interface Cluster {
   name: string;
@@ -20,6 +20,7 @@ export interface Agent {
   state: "ready" | "draining" | "drained" | "lost";
   reason?: string;
   seen_s: number;
+  heard: number; // when, on the server's clock, by seen_s
   labels?: Record<string, string>;
   devices: {
     gpu: string;
@@ -95,14 +96,14 @@ class Watched {
     return () => void this.watchers.delete(f);
   }
 
-  // tell tells the watchers once in a frame.
+  // tell tells the watchers soon, once for all that comes until then: a table of 100,000 rows takes time to draw.
   tell(): void {
     if (this.told) return;
     this.told = true;
-    queueMicrotask(() => {
+    setTimeout(() => {
       this.told = false;
       for (const f of this.watchers) f();
-    });
+    }, 30);
   }
 }
 
@@ -111,11 +112,12 @@ export class Server extends Watched {
   version = "";
   clusters: Cluster[] | null = null; // null before the first answer
   managed = true; // whether the server manages clusters
-  solves = 0; // how many there are, at least
+  solves = 0; // 0 or 1: whether there is one
   sessions = 0;
   keyWanted = false;
   keyed = false; // whether the server asks for keys
-  may = { submit: true, admin: true }; // what the reader's key allows
+  mayChange = true; // whether the reader may cancel and drain
+  private epoch = 0; // counts keys
   staleSince = 0; // 0 while the server answers
   lastAnswer = 0;
 
@@ -136,7 +138,15 @@ export class Server extends Watched {
     }
   }
 
+  // keyChanged forgets what another key saw, and what it allowed.
+  keyChanged(): void {
+    this.epoch++;
+    this.clusters = null;
+    this.mayChange = false;
+  }
+
   async load(): Promise<void> {
+    const began = this.epoch;
     this.version = (await get<{ version: string }>("/v1/version")).version;
     const list = async <T>(path: string): Promise<T[]> => {
       const answer = await get<Record<string, T[]>>(path);
@@ -154,6 +164,7 @@ export class Server extends Watched {
       list("/v1/solves?limit=1").catch(none),
       list("/v1/sessions?limit=1").catch(none),
     ]);
+    if (began !== this.epoch) return; // the reader has logged out, or in with another key
     this.clusters = clusters;
     this.solves = solves.length;
     this.sessions = sessions.length;
@@ -162,26 +173,20 @@ export class Server extends Watched {
     this.tell();
   }
 
-  // askRole finds out what the key allows, by calls that change nothing.
+  // askRole finds out whether the key may change something, by a call that changes nothing: those who may are told what
+  // is wrong with its body.
   async askRole(): Promise<void> {
-    const allowed = (p: Promise<unknown>): Promise<boolean> =>
-      p.then(
-        () => true,
-        (e: unknown) => !(e instanceof Refused && e.status === 403),
-      );
-    const [submit, admin] = await Promise.all([
-      allowed(
-        call("/v1/verify", { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" }),
-      ),
-      allowed(call("/v1/keys")),
-    ]);
-    this.may = { submit, admin };
+    const asked = { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" };
+    this.mayChange = await call("/v1/verify", asked).then(
+      () => true,
+      (e: unknown) => e instanceof Refused && (e.status === 400 || e.status === 422),
+    );
     this.tell();
   }
 }
 
 // shown waits until the reader sees the page.
-function shown(): Promise<void> {
+export function shown(): Promise<void> {
   return new Promise(done => {
     const look = () => {
       if (document.hidden) return;
@@ -196,6 +201,7 @@ function shown(): Promise<void> {
 const HIDDEN = 5000; // milliseconds after which a page that nobody sees stops to listen
 const PAGE = 1000;
 const MOST_SINGLE = 40; // jobs that are asked for one by one
+export const MOST_ENDED = 100_000; // jobs that have ended and are read, the latest
 
 interface Change {
   jobs?: string[];
@@ -215,6 +221,7 @@ export class ClusterStore extends Watched {
   version = 0; // grows with each change
   loaded = false; // whether the jobs that have not ended are known
   complete = false; // whether those that have ended are known as well
+  older = 0; // how many of them are not read, because there are more than MOST_ENDED
   live = false; // whether the server streams changes
   gone = false; // no such cluster
   private types = new Map<string, string>();
@@ -250,11 +257,11 @@ export class ClusterStore extends Watched {
 
   // run keeps the store up to date until stop is called.
   async run(): Promise<void> {
-    for (let wait = 500; !this.signal.aborted; wait = Math.min(4000, wait * 2)) {
+    for (let wait = 500; !this.signal.aborted; wait = Math.min(15e3, wait * 2)) {
+      const began = performance.now();
       try {
         await shown();
         await this.all();
-        wait = 500;
         await this.follow();
       } catch (e) {
         if (this.signal.aborted) return;
@@ -265,7 +272,8 @@ export class ClusterStore extends Watched {
         }
         this.server.failed(e);
       }
-      await pause(wait, this.signal);
+      if (performance.now() - began > 30e3) wait = 500; // it went well for a while
+      await pause(wait * (0.5 + Math.random()), this.signal);
     }
   }
 
@@ -276,7 +284,7 @@ export class ClusterStore extends Watched {
     this.loaded = true;
     this.gone = false;
     this.changed();
-    void this.ended();
+    if (!this.complete) void this.ended();
     await this.planNow();
     this.changed();
   }
@@ -286,24 +294,25 @@ export class ClusterStore extends Watched {
       get<Cluster>(this.path, this.signal),
       get<{ agents: Agent[] | null }>(`${this.path}/agents`, this.signal),
     ]);
+    const at = now();
     this.doc = doc;
     this.agents = agents.agents ?? [];
+    for (const a of this.agents) a.heard = at - a.seen_s * 1e3;
     this.types = new Map(this.agents.flatMap(a => a.devices.map(d => [d.gpu, d.type] as const)));
     this.changed();
   }
 
-  // list reads all jobs of a state, page by page.
-  private async list(state: string, page: (rows: Row[]) => void): Promise<void> {
+  // list reads the jobs of a query, page by page, until page returns true. total counts those of all pages.
+  private async list(query: string, page: (rows: Row[], total: number) => boolean | void): Promise<void> {
     for (let after = ""; ; ) {
-      const query = `state=${state}&limit=${PAGE}${after && "&after=" + encodeURIComponent(after)}`;
-      const answer = await get<{ jobs: Job[] | null; next?: string }>(
-        `${this.path}/jobs?${query}`,
+      const answer = await get<{ jobs: Job[] | null; next?: string; total: number }>(
+        `${this.path}/jobs?${query}&limit=${PAGE}${after && "&after=" + encodeURIComponent(after)}`,
         this.signal,
       );
       const at = now();
-      page((answer.jobs ?? []).map(j => rowOf(j, at, this.typeOf)));
+      const rows = (answer.jobs ?? []).map(j => rowOf(j, at, this.typeOf));
       this.server.answered();
-      if (!answer.next || !answer.jobs?.length) return;
+      if (page(rows, answer.total) || !answer.next || !rows.length) return;
       after = answer.next;
     }
   }
@@ -313,7 +322,7 @@ export class ClusterStore extends Watched {
     const first = !this.loaded;
     await Promise.all(
       ACTIVE.map(state =>
-        this.list(state, rows => {
+        this.list(`state=${state}`, rows => {
           for (const r of rows) {
             seen.add(r.id);
             this.rows.set(r.id, r);
@@ -324,7 +333,7 @@ export class ClusterStore extends Watched {
     );
     const left = [...this.rows.values()].filter(r => isActive(r.state) && !seen.has(r.id)).map(r => r.id);
     if (left.length <= MOST_SINGLE) await this.single(left);
-    else await this.ended();
+    else await this.ended(left.length);
   }
 
   // single asks for single jobs.
@@ -342,14 +351,28 @@ export class ClusterStore extends Watched {
     );
   }
 
-  private async ended(): Promise<void> {
+  private reading: Promise<void> | undefined;
+
+  // ended reads the jobs that have ended, the latest first: MOST_ENDED of them, or what brings it to so many that were
+  // active and are not. One reading goes on at a time.
+  private ended(unknown = Infinity): Promise<void> {
+    return (this.reading ??= this.readEnded(unknown).finally(() => (this.reading = undefined)));
+  }
+
+  private async readEnded(unknown: number): Promise<void> {
+    let read = 0;
     try {
-      for (const state of ENDED) {
-        await this.list(state, rows => {
-          for (const r of rows) this.rows.set(r.id, r);
-          this.changed();
-        });
-      }
+      const query = ENDED.map(state => `state=${state}`).join("&") + "&sort=-submitted";
+      await this.list(query, (rows, total) => {
+        for (const r of rows) {
+          if (isActive(this.rows.get(r.id)?.state ?? "")) unknown--;
+          this.rows.set(r.id, r);
+        }
+        read += rows.length;
+        this.older = Math.max(0, total - MOST_ENDED);
+        this.changed();
+        return read >= MOST_ENDED || unknown <= 0;
+      });
       this.complete = true;
       this.changed();
     } catch (e) {
@@ -361,13 +384,15 @@ export class ClusterStore extends Watched {
   private async planNow(): Promise<void> {
     const id = this.doc?.session;
     if (!id) return;
-    const optional = (e: unknown): null => {
-      if (e instanceof Refused && e.status < 500) return null;
-      throw e;
+    const known = <T>(before: T): ((e: unknown) => T | null) => {
+      return e => {
+        if (!(e instanceof Refused) || e.status >= 500) throw e;
+        return e.status === 404 ? null : before; // too many calls say nothing of a plan
+      };
     };
     const [session, plan] = await Promise.all([
-      get<Session>(`/v1/sessions/${id}`, this.signal).catch(optional),
-      get<Plan>(`/v1/sessions/${id}/plan`, this.signal).catch(optional),
+      get<Session>(`/v1/sessions/${id}`, this.signal).catch(known(this.session)),
+      get<Plan>(`/v1/sessions/${id}/plan`, this.signal).catch(known(this.plan)),
     ]);
     this.session = session;
     this.plan = plan;
@@ -378,7 +403,6 @@ export class ClusterStore extends Watched {
       const r = this.rows.get(p.job);
       if (r) planned(r, p, plan, at);
     }
-    places([...this.rows.values()]);
   }
 
   private async past(): Promise<void> {
@@ -396,10 +420,10 @@ export class ClusterStore extends Watched {
     this.tell();
   }
 
-  // follow hears of changes by a stream, or asks every two seconds where there is none.
+  // follow hears of changes by a stream.
   private async follow(): Promise<void> {
     const ended = new AbortController();
-    this.signal.addEventListener("abort", () => ended.abort());
+    this.signal.addEventListener("abort", () => ended.abort(), { signal: ended.signal });
     // Browsers open few connections to a server: pages that nobody sees leave theirs to others.
     let timer: ReturnType<typeof setTimeout> | undefined;
     const look = () => {
@@ -418,16 +442,11 @@ export class ClusterStore extends Watched {
     };
     try {
       const hear = (m: Message) => this.hear(m.event, m.data, m.id);
-      this.last = await listen(`${this.path}/changes`, this.last, ended.signal, hear, opened);
+      await listen(`${this.path}/changes`, this.last, ended.signal, hear, opened);
     } catch (e) {
-      if (!(e instanceof Refused && e.status === 404)) throw failure ?? e;
-      this.live = false;
-      this.tell();
-      while (!ended.signal.aborted) {
-        await pause(2000, ended.signal);
-        this.ask({ all: true, agents: true, plan: true });
-      }
+      throw failure ?? e;
     } finally {
+      this.live = false;
       document.removeEventListener("visibilitychange", look);
       clearTimeout(timer);
       ended.abort();
@@ -439,9 +458,11 @@ export class ClusterStore extends Watched {
 
   private hear(event: string, data: string, id: string): void {
     if (id) this.last = id;
-    if (event === "reset") return this.ask({ all: true, agents: true, plan: true });
-    const c = JSON.parse(data) as Change;
-    // Those that are removed have ended.
+    if (event === "reset") {
+      if (this.complete) void this.ended();
+      return this.ask({ all: true, agents: true, plan: true });
+    }
+    const c = JSON.parse(data) as Change; // removed jobs have ended
     this.ask({ jobs: [...(c.jobs ?? []), ...(c.removed ?? [])], agents: !!c.agents?.length, plan: !!c.plan });
   }
 
@@ -454,20 +475,32 @@ export class ClusterStore extends Watched {
     this.wake();
   }
 
-  // pump reads what is due: single jobs at once, and lists, which may be long, in no more than a
-  // tenth of the time.
+  // pump reads what is due: single jobs at once, and what may be long, the lists of jobs and of nodes, in no more than
+  // a tenth of the time.
   private async pump(signal: AbortSignal): Promise<void> {
     const { due } = this;
     let history = 0;
-    let rest = 0; // until when lists are not read again
+    let rest = 0; // until when lists of jobs are not read again
+    let restNodes = 0; // and those of nodes
+    const until = (began: number): number => {
+      const ended = performance.now();
+      return ended + Math.min(60e3, 10 * (ended - began));
+    };
     while (!signal.aborted) {
       const now = performance.now();
       const lists = (due.all || due.plan) && now >= rest;
+      const nodes = lists || (due.agents && now >= restNodes);
       const old = !history || now - history >= 60e3;
-      if (!lists && !old && !due.agents && !due.jobs.size) {
+      if (!lists && !nodes && !old && !due.jobs.size) {
+        let wait = 5000;
+        if (due.all || due.plan) wait = Math.min(wait, rest - now);
+        if (due.agents) wait = Math.min(wait, restNodes - now);
         await new Promise<void>(done => {
-          this.wake = done;
-          setTimeout(done, due.all || due.plan ? Math.max(20, rest - now) : 5000);
+          const t = setTimeout(done, Math.max(20, wait));
+          this.wake = () => {
+            clearTimeout(t);
+            done();
+          };
         });
         continue;
       }
@@ -477,18 +510,19 @@ export class ClusterStore extends Watched {
       }
       const jobs = [...due.jobs];
       due.jobs.clear();
-      const agents = due.agents || lists;
-      due.agents = false;
       if (lists) due.all = due.plan = false;
-      if (agents) await this.describe();
+      if (nodes) {
+        due.agents = false;
+        await this.describe();
+        restNodes = until(now);
+      }
       if (jobs.length <= MOST_SINGLE) await this.single(jobs);
       if (lists) {
         // A new plan changes the expected times of all that wait.
         const began = performance.now();
         await this.active();
         await this.planNow();
-        const ended = performance.now();
-        rest = ended + Math.min(60e3, 10 * (ended - began));
+        rest = until(began);
       }
       this.changed();
       await pause(50, signal);
