@@ -63,6 +63,7 @@ func TestClusterCommands(t *testing.T) {
 		{"jobs", 0, "waits for the first agent of the cluster: start hare agent on a " +
 			"node\n", ""},
 		{"jobs --state waiting", 0, "j2  sleep  waiting", ""},
+		{"jobs --state failed", 0, "no job matches\n", ""},
 		{"jobs --user ann", 0, "cluster lab: 0 agents, 0 of 0 GPUs free; 2 waiting\n", ""},
 		{"jobs --name BER --label team --type T4 --sort -weight", 0, "2 waiting\n", ""},
 		{"jobs --sort wait", exitUsage, "", `--sort "wait": must be one of submitted, place`},

@@ -37,6 +37,8 @@ func Jobs(cluster *clusterdoc.Cluster, jobs []*clusterdoc.Job, left int, now tim
 			_, _ = fmt.Fprintln(w)
 		}
 		_ = w.Flush() // a strings.Builder takes everything
+	} else if left == 0 && len(cluster.Jobs) > 0 {
+		out.WriteString("no job matches\n")
 	}
 	if left > 0 {
 		fmt.Fprintf(&out, "%s not shown: hare jobs --state, --once or --json\n", words.Count(left, "job"))
