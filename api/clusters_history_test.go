@@ -26,8 +26,8 @@ func TestClusterHistory(t *testing.T) {
 			}
 		}
 	}
-	for _, query := range []string{"?step_s=0", "?step_s=90", "?step_s=x", "?from=", "?to=", "?from=now", "?to=2020-01-31",
-		"?from=2999-01-01T00:00:00Z", "?from=2020-01-01T00:00:00Z", "?from=1066-01-01T00:00:00Z"} {
+	for _, query := range []string{"?step_s=0", "?step_s=90", "?step_s=x", "?from=", "?to=", "?from=now",
+		"?to=2020-01-31", "?from=2999-01-01T00:00:00Z", "?from=2020-01-01T00:00:00Z", "?from=1066-01-01T00:00:00Z"} {
 		s.ask(t, http.StatusBadRequest, "GET", path+query, "", nil)
 	}
 }

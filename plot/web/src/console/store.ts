@@ -173,8 +173,8 @@ export class Server extends Watched {
     this.tell();
   }
 
-  // askRole finds out whether the key may change something, by a call that changes nothing: those who may are told what
-  // is wrong with its body.
+  // askRole finds out whether the key may change something, by a call that changes nothing: those who may are told
+  // what is wrong with its body.
   async askRole(): Promise<void> {
     const asked = { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" };
     this.mayChange = await call("/v1/verify", asked).then(
