@@ -304,6 +304,19 @@ func TestKubePieces(t *testing.T) {
 			given)}}}
 		return o
 	}
+	firstOf := func(given string, classes ...string) object { // of the devices a, b and so on
+		var devices, results []object
+		for i, class := range classes {
+			devices = append(devices, object{"name": string(rune('a' + i)), "deviceClassName": class})
+		}
+		if given != "" {
+			results = []object{{"request": given}}
+		}
+		o := kubeOf("resource.k8s.io/v1", "ResourceClaim", "one", object{"devices": object{"requests": []object{
+			{"name": "g", "firstAvailable": devices}}}})
+		o["status"] = object{"allocation": object{"devices": object{"results": results}}}
+		return o
+	}
 	sliced := kubeNode("t", "T4-SHARED", object{"nvidia.com/gpu": "12"}, object{"nvidia.com/gpu.count": "1",
 		"nvidia.com/gpu.replicas": "12"})
 	const part = ": a part of a GPU counts as a whole one"
@@ -389,6 +402,13 @@ func TestKubePieces(t *testing.T) {
 			"n=8×A100; ml/p:1×1 0–60", "DeviceClass, 1 row"},
 		{"claim of all GPUs that was given", []object{eight("n"), pod("p", "n", 0, 60, nil, named), claimOf(
 			object{"deviceClassName": "gpu.nvidia.com", "allocationMode": "All"}, 8)}, "n=8×A100; ml/p:1×8 0–60", ""},
+		{"claim that was given its second device, a GPU", []object{eight("n"), pod("p", "n", 0, 60, nil, named),
+			firstOf("g/b", "tpu.google.com", "gpu.nvidia.com")}, "n=8×A100; ml/p:1×1 0–60", ""},
+		{"claim that was given its second device, a slice of MIG", []object{eight("n"), pod("p", "n", 0, 60, nil, named),
+			firstOf("g/b", "gpu.nvidia.com", "mig.nvidia.com")}, "n=8×A100; ml/p:1×1 0–60", "assumed 1: parts of GPUs"},
+		{"claim that takes the first of two devices", []object{eight("n"), pod("p", "n", 0, 60, nil, named),
+			firstOf("", "gpu.nvidia.com", "mig.nvidia.com")}, "n=8×A100; ml/p:1×1 0–60",
+			"assumed 1: a claim that takes the first of several devices"},
 		{"claim to watch GPUs", []object{eight("n"), pod("p", "n", 0, 60, nil, named), claimOf(object{
 			"deviceClassName": "gpu.nvidia.com", "allocationMode": "All", "adminAccess": true}, 8)},
 			"n=8×A100; ml/p:0×1 0–60", ""},

@@ -451,17 +451,19 @@ func (k *kubeLog) claimed(o *kubeObject, n *kubeNeed) (milli int64) {
 		return 1000
 	}
 	for _, r := range devices.Requests {
-		name, given := r.Name, int64(0)
+		name, given, alternative := r.Name, int64(0), ""
 		for _, result := range o.Status.Allocation.Devices.Results {
-			if request, _, _ := strings.Cut(result.Request, "/"); request == name {
-				given++
+			if request, of, _ := strings.Cut(result.Request, "/"); request == name {
+				given, alternative = given+1, of
 			}
 		}
 		switch {
 		case r.Exactly != nil:
 			r = *r.Exactly
 		case len(r.FirstAvailable) > 0:
-			r = r.FirstAvailable[0]
+			r = r.FirstAvailable[max(0, slices.IndexFunc(r.FirstAvailable, func(a kubeDeviceRequest) bool {
+				return a.Name == alternative
+			}))]
 			if given == 0 {
 				n.assumed = "a claim that takes the first of several devices: counts with the first"
 			}
