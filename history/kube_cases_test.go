@@ -446,6 +446,24 @@ func TestKubePieces(t *testing.T) {
 	}
 }
 
+// TestKubeAccelerators checks that the notes of a node's accelerators have an order, and that devices which a node counts
+// by several resources are one note.
+func TestKubeAccelerators(t *testing.T) {
+	log := readKubeText(t, kubeItems(t, kubeNode("n", "", object{"google.com/tpu": "4", "cambricon.com/mlu": "4",
+		"aws.amazon.com/neuron": "1", "aws.amazon.com/neuroncore": "2", "aws.amazon.com/neurondevice": "1",
+		"huawei.com/Ascend910": "8", "hygon.com/dcu": "2"}, nil)))
+	var got []string
+	for _, note := range log.Report.LeftOut {
+		_, resource, _ := strings.Cut(note.What, "accelerators of nodes that do not count as GPUs ")
+		got = append(got, resource)
+	}
+	want := []string{"(aws.amazon.com/neuron)", "(cambricon.com/mlu)", "(google.com/tpu)", "(huawei.com/Ascend910)",
+		"(hygon.com/dcu)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestKubeCut checks that a list that a limit cut is known as cut.
 func TestKubeCut(t *testing.T) {
 	log := readKubeText(t,

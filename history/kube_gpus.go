@@ -30,11 +30,12 @@ func IsGPU(resource string) bool {
 	return ok && name == "gpu" && vendor != "koordinator.sh"
 }
 
-// otherAccelerator reports whether a resource counts accelerators that do not count as GPUs.
+// otherAccelerator reports whether a resource counts accelerators that do not count as GPUs. Nodes count Neuron devices
+// as neuron, and again by their cores as neuroncore.
 func otherAccelerator(resource string) bool {
 	_, name, ok := strings.Cut(strings.ToLower(resource), "/")
-	return ok && !IsGPU(resource) && slices.ContainsFunc([]string{"tpu", "npu", "xpu", "dcu", "mlu", "gcu", "neuron",
-		"ascend"}, func(word string) bool { return strings.HasPrefix(name, word) })
+	return ok && !IsGPU(resource) && (name == "neuron" || slices.ContainsFunc([]string{"tpu", "npu", "xpu", "dcu", "mlu",
+		"gcu", "ascend"}, func(word string) bool { return strings.HasPrefix(name, word) }))
 }
 
 // kubePercent are the resources that count hundredths of a GPU.
