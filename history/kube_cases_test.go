@@ -561,7 +561,8 @@ func TestPodsOfParents(t *testing.T) {
 	}
 }
 
-// TestKubeVendors keeps pods to nodes whose GPUs are counted by the resource that they ask for.
+// TestKubeVendors keeps pods to nodes whose GPUs are counted by the resource that they ask for, and off all where no
+// node's are.
 func TestKubeVendors(t *testing.T) {
 	amd := kubeNode("a", "", object{"amd.com/gpu": "8"}, object{"amd.com/gpu.product-name": "MI300X", "zone": "z"})
 	far := kubePodOf("far", "", "n", 0, 60, gpus(1))
@@ -584,5 +585,16 @@ func TestKubeVendors(t *testing.T) {
 	}
 	if want := "ml/far on n, ml/p on n, ml/q on a"; strings.Join(got, ", ") != want {
 		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
+	}
+	intel := kubeNode("i", "Max_1100", object{"gpu.intel.com/i915": "2"}, nil)
+	for _, nodes := range [][]object{{eight("n")}, {eight("n"), intel}} {
+		now, err := readKubeText(t, kubeItems(t, append(nodes, kubePodOf("q", "", "", -1, 0, object{"amd.com/gpu": "2"}),
+			kubePodOf("p", "", "", -1, 0, gpus(2)))...)).BuildNow(history.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if jobs := now.Instance.Jobs; len(jobs) != 1 || jobs[0].ID != "ml/p" || len(jobs[0].On) != 1 {
+			t.Errorf("%d kinds of nodes: want ml/p alone, on one GPU type: got %+v", len(nodes), jobs)
+		}
 	}
 }
