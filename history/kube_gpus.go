@@ -403,7 +403,11 @@ func (n *kubeNeed) claim(k *kubeLog, spec *PodSpec, namespace string, claimed ma
 		}
 		milli := k.claimed(o, n)
 		if pods := k.sharers[namespace+"/"+name]; pods > 1 && milli > 0 {
-			milli, n.part = max(1, milli/pods), "a claim that several pods share"
+			if milli = max(1, milli/pods); milli%1000 != 0 {
+				n.part = "a claim that several pods share"
+			} else {
+				n.assumed = cmp.Or(n.assumed, "a claim of GPUs that several pods share: each counts with an equal number")
+			}
 		}
 		n.milli += milli
 	}
