@@ -4,6 +4,12 @@ package history
 // takes time in proportion to the names.
 func ExpandHosts(list string) ([]string, error) { return expandHosts(list) }
 
+// HoldsNodes reports whether a job in a state that Slurm tells, in its long form, has nodes and their GPUs.
+func HoldsNodes(state string) bool {
+	st, _ := slurmState(state)
+	return st == Running
+}
+
 // TableColumns returns the columns of a table by its first row, as the row names them or as the tables of PAI have
 // them, which have no header; form is one of Sources or PublicSources, or "" for a table that no source has.
 func TableColumns(row []string) (columns []string, form string, header bool) {

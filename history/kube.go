@@ -421,11 +421,11 @@ func (l *kubeReader) addKubeNode(o *kubeObject, place Place) {
 	if share.split > 1 || share.memoryMiB > 0 {
 		l.kubeLog.shares[n.Name] = share
 	}
-	for name, amount := range has {
-		if IsGPU(name) && amount > 0 {
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		if IsGPU(name) && has[name] > 0 {
 			l.kubeLog.devices[n.Name] = append(l.kubeLog.devices[n.Name], name)
 		}
-		if amount > 0 && otherAccelerator(name) {
+		if has[name] > 0 && otherAccelerator(name) {
 			l.Report.leaveOut("accelerators of nodes that do not count as GPUs ("+name+")", place)
 		}
 	}

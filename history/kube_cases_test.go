@@ -304,6 +304,19 @@ func TestKubePieces(t *testing.T) {
 			given)}}}
 		return o
 	}
+	firstOf := func(given string, classes ...string) object { // of the devices a, b and so on
+		var devices, results []object
+		for i, class := range classes {
+			devices = append(devices, object{"name": string(rune('a' + i)), "deviceClassName": class})
+		}
+		if given != "" {
+			results = []object{{"request": given}}
+		}
+		o := kubeOf("resource.k8s.io/v1", "ResourceClaim", "one", object{"devices": object{"requests": []object{
+			{"name": "g", "firstAvailable": devices}}}})
+		o["status"] = object{"allocation": object{"devices": object{"results": results}}}
+		return o
+	}
 	sliced := kubeNode("t", "T4-SHARED", object{"nvidia.com/gpu": "12"}, object{"nvidia.com/gpu.count": "1",
 		"nvidia.com/gpu.replicas": "12"})
 	const part = ": a part of a GPU counts as a whole one"
@@ -389,12 +402,22 @@ func TestKubePieces(t *testing.T) {
 			"n=8×A100; ml/p:1×1 0–60", "DeviceClass, 1 row"},
 		{"claim of all GPUs that was given", []object{eight("n"), pod("p", "n", 0, 60, nil, named), claimOf(
 			object{"deviceClassName": "gpu.nvidia.com", "allocationMode": "All"}, 8)}, "n=8×A100; ml/p:1×8 0–60", ""},
+		{"claim that was given its second device, a GPU", []object{eight("n"), pod("p", "n", 0, 60, nil, named),
+			firstOf("g/b", "tpu.google.com", "gpu.nvidia.com")}, "n=8×A100; ml/p:1×1 0–60", ""},
+		{"claim that was given its second device, a slice of MIG", []object{eight("n"), pod("p", "n", 0, 60, nil, named),
+			firstOf("g/b", "gpu.nvidia.com", "mig.nvidia.com")}, "n=8×A100; ml/p:1×1 0–60", "assumed 1: parts of GPUs"},
+		{"claim that takes the first of two devices", []object{eight("n"), pod("p", "n", 0, 60, nil, named),
+			firstOf("", "gpu.nvidia.com", "mig.nvidia.com")}, "n=8×A100; ml/p:1×1 0–60",
+			"assumed 1: a claim that takes the first of several devices"},
 		{"claim to watch GPUs", []object{eight("n"), pod("p", "n", 0, 60, nil, named), claimOf(object{
 			"deviceClassName": "gpu.nvidia.com", "allocationMode": "All", "adminAccess": true}, 8)},
 			"n=8×A100; ml/p:0×1 0–60", ""},
 		{"claim that two pods share", []object{kubeNode("n", "A100", gpus(1), nil), pod("p", "n", 0, 60, nil, named),
 			pod("q", "n", 10, 50, nil, named), claimOf(object{"deviceClassName": "gpu.nvidia.com"}, 1)},
 			"n=1×A100; ml/p:1×1 0–60", "held a part of a GPU whose other parts others held"},
+		{"claim of two GPUs that two pods share", []object{eight("n"), pod("p", "n", 0, 60, nil, named),
+			pod("q", "n", 10, 50, nil, named), claimOf(object{"deviceClassName": "gpu.nvidia.com", "count": 2}, 2)},
+			"n=8×A100; ml/p:1×1 0–60; ml/q:1×1 10–50", "assumed 2: a claim of GPUs that several pods share"},
 		{"claim that one pod has after another", []object{eight("n"), pod("p", "n", 0, 30, nil, named),
 			pod("q", "n", 30, 60, nil, named), claimOf(object{"deviceClassName": "gpu.nvidia.com", "count": 2}, 2)},
 			"n=8×A100; ml/p:1×2 0–30; ml/q:1×2 30–60", ""},
@@ -423,6 +446,24 @@ func TestKubePieces(t *testing.T) {
 				t.Errorf("want the line %q:\n%s", c.note, log.Report)
 			}
 		})
+	}
+}
+
+// TestKubeAccelerators checks that the notes of a node's accelerators have an order, and that devices which a node counts
+// by several resources are one note.
+func TestKubeAccelerators(t *testing.T) {
+	log := readKubeText(t, kubeItems(t, kubeNode("n", "", object{"google.com/tpu": "4", "cambricon.com/mlu": "4",
+		"aws.amazon.com/neuron": "1", "aws.amazon.com/neuroncore": "2", "aws.amazon.com/neurondevice": "1",
+		"huawei.com/Ascend910": "8", "hygon.com/dcu": "2"}, nil)))
+	var got []string
+	for _, note := range log.Report.LeftOut {
+		_, resource, _ := strings.Cut(note.What, "accelerators of nodes that do not count as GPUs ")
+		got = append(got, resource)
+	}
+	want := []string{"(aws.amazon.com/neuron)", "(cambricon.com/mlu)", "(google.com/tpu)", "(huawei.com/Ascend910)",
+		"(hygon.com/dcu)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -523,7 +564,8 @@ func TestPodsOfParents(t *testing.T) {
 	}
 }
 
-// TestKubeVendors keeps pods to nodes whose GPUs are counted by the resource that they ask for.
+// TestKubeVendors keeps pods to nodes whose GPUs are counted by the resource that they ask for, and off all where no
+// node's are.
 func TestKubeVendors(t *testing.T) {
 	amd := kubeNode("a", "", object{"amd.com/gpu": "8"}, object{"amd.com/gpu.product-name": "MI300X", "zone": "z"})
 	far := kubePodOf("far", "", "n", 0, 60, gpus(1))
@@ -546,5 +588,16 @@ func TestKubeVendors(t *testing.T) {
 	}
 	if want := "ml/far on n, ml/p on n, ml/q on a"; strings.Join(got, ", ") != want {
 		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
+	}
+	intel := kubeNode("i", "Max_1100", object{"gpu.intel.com/i915": "2"}, nil)
+	for _, nodes := range [][]object{{eight("n")}, {eight("n"), intel}} {
+		now, err := readKubeText(t, kubeItems(t, append(nodes, kubePodOf("q", "", "", -1, 0, object{"amd.com/gpu": "2"}),
+			kubePodOf("p", "", "", -1, 0, gpus(2)))...)).BuildNow(history.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if jobs := now.Instance.Jobs; len(jobs) != 1 || jobs[0].ID != "ml/p" || len(jobs[0].On) != 1 {
+			t.Errorf("%d kinds of nodes: want ml/p alone, on one GPU type: got %+v", len(nodes), jobs)
+		}
 	}
 }

@@ -30,11 +30,12 @@ func IsGPU(resource string) bool {
 	return ok && name == "gpu" && vendor != "koordinator.sh"
 }
 
-// otherAccelerator reports whether a resource counts accelerators that do not count as GPUs.
+// otherAccelerator reports whether a resource counts accelerators that do not count as GPUs. Nodes count Neuron devices
+// as neuron, and again by their cores as neuroncore.
 func otherAccelerator(resource string) bool {
 	_, name, ok := strings.Cut(strings.ToLower(resource), "/")
-	return ok && !IsGPU(resource) && slices.ContainsFunc([]string{"tpu", "npu", "xpu", "dcu", "mlu", "gcu", "neuron",
-		"ascend"}, func(word string) bool { return strings.HasPrefix(name, word) })
+	return ok && !IsGPU(resource) && (name == "neuron" || slices.ContainsFunc([]string{"tpu", "npu", "xpu", "dcu", "mlu",
+		"gcu", "ascend"}, func(word string) bool { return strings.HasPrefix(name, word) }))
 }
 
 // kubePercent are the resources that count hundredths of a GPU.
@@ -402,7 +403,11 @@ func (n *kubeNeed) claim(k *kubeLog, spec *PodSpec, namespace string, claimed ma
 		}
 		milli := k.claimed(o, n)
 		if pods := k.sharers[namespace+"/"+name]; pods > 1 && milli > 0 {
-			milli, n.part = max(1, milli/pods), "a claim that several pods share"
+			if milli = max(1, milli/pods); milli%1000 != 0 {
+				n.part = "a claim that several pods share"
+			} else {
+				n.assumed = cmp.Or(n.assumed, "a claim of GPUs that several pods share: each counts with an equal number")
+			}
 		}
 		n.milli += milli
 	}
@@ -451,17 +456,19 @@ func (k *kubeLog) claimed(o *kubeObject, n *kubeNeed) (milli int64) {
 		return 1000
 	}
 	for _, r := range devices.Requests {
-		name, given := r.Name, int64(0)
+		name, given, alternative := r.Name, int64(0), ""
 		for _, result := range o.Status.Allocation.Devices.Results {
-			if request, _, _ := strings.Cut(result.Request, "/"); request == name {
-				given++
+			if request, of, _ := strings.Cut(result.Request, "/"); request == name {
+				given, alternative = given+1, of
 			}
 		}
 		switch {
 		case r.Exactly != nil:
 			r = *r.Exactly
 		case len(r.FirstAvailable) > 0:
-			r = r.FirstAvailable[0]
+			r = r.FirstAvailable[max(0, slices.IndexFunc(r.FirstAvailable, func(a kubeDeviceRequest) bool {
+				return a.Name == alternative
+			}))]
 			if given == 0 {
 				n.assumed = "a claim that takes the first of several devices: counts with the first"
 			}

@@ -204,7 +204,10 @@ func (l *kubeReader) kubeQueues(k *kubeLog) {
 
 // kubeDevices keeps jobs to nodes whose GPUs are counted by the resource that they ask for, where nodes differ.
 func (l *kubeReader) kubeDevices(k *kubeLog) {
-	without := map[string][]string{} // nodes whose GPUs other resources count, by resource
+	without := map[string][]string{}       // nodes whose GPUs other resources count, by resource
+	for _, device := range l.deviceNames { // which no node may count
+		without[device] = nil
+	}
 	for _, devices := range k.devices {
 		for _, device := range devices {
 			without[device] = nil

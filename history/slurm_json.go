@@ -21,6 +21,9 @@ import (
 var jsonKinds = map[string]string{"jobs": "jobs of sacct or squeue --json", "nodes": "nodes of --json",
 	"sinfo": "sinfo --json", "reservations": "scontrol show reservation --json"}
 
+// afterDocument is what becomes of text after a document that has no list of jobs or nodes.
+const afterDocument = "text after a document of JSON: it is left out"
+
 // readSlurmJSON reads a document of sacct, squeue, sinfo or scontrol: an object with a list of
 // jobs, nodes or groups of nodes, or several such documents. It holds one member of the list at a time.
 func (l *slurmReader) readSlurmJSON(name string, in *bufio.Reader) error {
@@ -37,7 +40,7 @@ func (l *slurmReader) readSlurmJSON(name string, in *bufio.Reader) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case doc > 0 && token != json.Delim('{'):
-			l.Report.setAside("text after a document of JSON: it is left out", Place{File: name, At: at}, "")
+			l.Report.setAside(afterDocument, Place{File: name, At: at}, "")
 			return nil
 		}
 		if err := l.readSlurmDocument(name, at, d); err != nil {
@@ -114,7 +117,11 @@ func (l *slurmReader) readSlurmDocument(name, at string, d *json.Decoder) error 
 	if _, err := d.Token(); err != nil {
 		return fault("", err)
 	}
-	if !known {
+	switch {
+	case !known && at != "":
+		l.Report.setAside(afterDocument, Place{File: name, At: at}, "")
+		return nil
+	case !known:
 		return fault("", errors.New("has no list of jobs or nodes: this is not what sacct, squeue, sinfo or scontrol "+
 			"write with --json"))
 	}

@@ -449,6 +449,8 @@ func TestSeveralOutputs(t *testing.T) {
 		{"never ended", head + "1" + row + "2|NODE_FAIL|2026-11-16T08:00:00|2026-11-16T08:00:00|Unknown||gres/gpu=1|g1\n",
 			"1: 1x1 a100=3600", "doubtful 1: has ended, and nothing says when: left out"},
 		{"JSON", job(1, "18446744073709551614") + "\n" + job(2, "7"), "1: 1x1 a100=600; 2: 1x1 a100=600", ""},
+		{"JSON, others and JSON", job(1, "0") + "\n{}\n" + `{"note":1}` + job(2, "0"),
+			"1: 1x1 a100=600; 2: 1x1 a100=600", "set aside, not read 2: text after a document of JSON"},
 		{"JSON and words", job(1, "0") + "\nslurm: error", "1: 1x1 a100=600", "text after a document of JSON"},
 	} {
 		log := readTexts(t, "UTC", c.text, twoNodes)

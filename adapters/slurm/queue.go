@@ -204,8 +204,8 @@ func setMember(job map[string]any, member, v string) error {
 	return nil
 }
 
-// finishJob changes what columns write in another way than the JSON, and refuses a running job on several
-// nodes whose columns do not tell how many GPUs it has on each.
+// finishJob changes what columns write in another way than the JSON, and refuses a job that holds several nodes and
+// whose columns do not tell how many GPUs it has on each.
 func finishJob(job map[string]any) error {
 	if job["array_job_id"] == job["job_id"] && job["array_task_id"] == nil && job["array_task_string"] == nil {
 		delete(job, "array_job_id") // squeue gives a job that is not an array its own number
@@ -215,8 +215,8 @@ func finishJob(job map[string]any) error {
 		delete(job, "tres_alloc_str")
 	}
 	nodes, _ := job["node_count"].(int64)
-	holds := job["job_state"] == "RUNNING" || job["job_state"] == "CONFIGURING"
-	if holds && nodes > 1 && job["tres_per_node"] == nil {
+	state, _ := job["job_state"].(string)
+	if history.HoldsNodes(state) && nodes > 1 && job["tres_per_node"] == nil {
 		return errColumns
 	}
 	return nil

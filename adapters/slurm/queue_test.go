@@ -98,6 +98,15 @@ func TestQueueFallsBack(t *testing.T) {
 			t.Errorf("%s: %v, %s", name, err, document)
 		}
 	}
+	for state, wantJSON := range map[string]bool{"CONFIGURING": true, "COMPLETING": true, "SUSPENDED": true,
+		"STOPPED": true, "POWER_UP_NODE": true, "SIGNALING": true, "PENDING": false, "REQUEUE_HOLD": false,
+		"COMPLETED": false, "CANCELLED": false} {
+		queue := map[string][]string{"JobID": {"7"}, "State": {state}, "NumNodes": {"2"}, "tres-per-job": {"gres:gpu:3"}}
+		document, err := readQueue(t.Context(), squeueOf(func(c string) []string { return queue[c] }), []byte(oneType))
+		if err != nil || (string(document) == "json") != wantJSON {
+			t.Errorf("%s: %v, %s", state, err, document)
+		}
+	}
 	for _, text := range []string{"7~x", "\n", "7", strings.Repeat("7~x", len(queueColumns)+1)} {
 		document, err := queueJSON([]byte(text), "~x", nil, false)
 		if err == nil && !strings.Contains(string(document), `"jobs":[]`) {
