@@ -449,8 +449,8 @@ func TestKubePieces(t *testing.T) {
 	}
 }
 
-// TestKubeAccelerators checks that the notes of a node's accelerators have an order, and that devices which a node counts
-// by several resources are one note.
+// TestKubeAccelerators checks that the notes of a node's accelerators have an order, and that devices which a node
+// counts by several resources are one note.
 func TestKubeAccelerators(t *testing.T) {
 	log := readKubeText(t, kubeItems(t, kubeNode("n", "", object{"google.com/tpu": "4", "cambricon.com/mlu": "4",
 		"aws.amazon.com/neuron": "1", "aws.amazon.com/neuroncore": "2", "aws.amazon.com/neurondevice": "1",

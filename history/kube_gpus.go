@@ -30,8 +30,8 @@ func IsGPU(resource string) bool {
 	return ok && name == "gpu" && vendor != "koordinator.sh"
 }
 
-// otherAccelerator reports whether a resource counts accelerators that do not count as GPUs. Nodes count Neuron devices
-// as neuron, and again by their cores as neuroncore.
+// otherAccelerator reports whether a resource counts accelerators that do not count as GPUs. Nodes count Neuron
+// devices as neuron, and again by their cores as neuroncore.
 func otherAccelerator(resource string) bool {
 	_, name, ok := strings.Cut(strings.ToLower(resource), "/")
 	return ok && !IsGPU(resource) && (name == "neuron" || slices.ContainsFunc([]string{"tpu", "npu", "xpu", "dcu", "mlu",
