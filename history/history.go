@@ -37,9 +37,6 @@ var stateNames = [...]string{"unknown", "pending", "running", "completed", "fail
 // String returns the name of the state, as tables of jobs write it.
 func (st State) String() string { return stateNames[st] }
 
-// StateNames lists the names of all states.
-func StateNames() []string { return slices.Clone(stateNames[:]) }
-
 // Job is a job of a cluster. Times are microseconds since 1970-01-01 UTC; 0 means not known, or
 // not yet.
 type Job struct {

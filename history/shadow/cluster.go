@@ -17,17 +17,16 @@ type cluster struct {
 	gpu   map[string]gpuRef // by name
 }
 
-// node is a node with what it has. A GPU of type k has the number first[k] + i on the node.
+// node is a node with what it has.
 type node struct {
 	name        string
 	spec        *hare.Node
 	count       []int64 // GPUs by type
-	first       []int
-	cpu, memory int64 // math.MaxInt64 where the node says none
+	cpu, memory int64   // math.MaxInt64 where the node says none
 }
 
-// gpuRef is a GPU: its node, its type and its place among the GPUs of the type on the node.
-type gpuRef struct{ node, kind, index int32 }
+// gpuRef is the node and the type of a GPU.
+type gpuRef struct{ node, kind int32 }
 
 // newCluster lists the nodes of an instance whose nodes carry no counts, as those of histories.
 func newCluster(inst *hare.Instance) *cluster {
@@ -41,7 +40,7 @@ func newCluster(inst *hare.Instance) *cluster {
 	c.types = slices.Compact(c.types)
 	for i := range inst.Cluster.Nodes {
 		spec := &inst.Cluster.Nodes[i]
-		n := node{name: spec.Name, spec: spec, count: make([]int64, len(c.types)), first: make([]int, len(c.types)),
+		n := node{name: spec.Name, spec: spec, count: make([]int64, len(c.types)),
 			cpu: math.MaxInt64, memory: math.MaxInt64}
 		if spec.CPUMilli > 0 {
 			n.cpu = spec.CPUMilli
@@ -52,21 +51,15 @@ func newCluster(inst *hare.Instance) *cluster {
 		at := 0
 		for _, g := range spec.GPUs {
 			k, _ := slices.BinarySearch(c.types, g.Type)
-			n.first[k], n.count[k] = at, int64(g.Count)
+			n.count[k] = int64(g.Count)
 			for x := range g.Count {
-				c.gpu[spec.Name+"/"+itoa(at+x)] = gpuRef{int32(i), int32(k), int32(x)}
+				c.gpu[spec.Name+"/"+itoa(at+x)] = gpuRef{int32(i), int32(k)}
 			}
 			at += g.Count
 		}
 		c.nodes = append(c.nodes, n)
 	}
 	return c
-}
-
-// name is the name of a GPU.
-func (c *cluster) name(g gpuRef) string {
-	n := &c.nodes[g.node]
-	return n.name + "/" + itoa(n.first[g.kind]+int(g.index))
 }
 
 // kind is the number of a GPU type, or −1 where the cluster does not have the type.
@@ -124,12 +117,6 @@ func (c *cluster) requests(inst *hare.Instance) []request {
 	return out
 }
 
-// allows reports whether the job may use a node.
-func (r *request) allows(node int32) bool {
-	_, found := slices.BinarySearch(r.nodes, node)
-	return found
-}
-
 // shape is a text that is equal for requests that need the same on the same types and nodes.
 func (r *request) shape(rules string) string {
 	var b strings.Builder
@@ -181,17 +168,6 @@ func (r *room) copyFrom(o *room) {
 	copy(r.open, o.open)
 }
 
-// take takes (by 1) or gives back (by −1) what a job's tasks on a node hold.
-func (r *room) take(req *request, node, kind int32, tasks, by int64) {
-	r.free[node][kind] -= by * tasks * req.gpus
-	if r.cpu[node] != math.MaxInt64 {
-		r.cpu[node] -= by * tasks * req.cpu
-	}
-	if r.memory[node] != math.MaxInt64 {
-		r.memory[node] -= by * tasks * req.memory
-	}
-}
-
 // tasks is how many tasks of a job fit on the GPUs of a type of a node.
 func (r *room) tasks(req *request, node, kind int32) int64 {
 	if !r.open[node] || req.durationUs[kind] == 0 {
@@ -208,59 +184,6 @@ func (r *room) tasks(req *request, node, kind int32) int64 {
 		n = min(n, 1)
 	}
 	return max(0, n)
-}
-
-// part is some tasks of a job on the GPUs of one type of one node.
-type part struct {
-	node, kind int32
-	tasks      int64
-}
-
-// find finds room for a job on the nodes that usable allows (nil means all): the first nodes in
-// order, on the type of which enough GPUs come first. It returns nil where there is none. The cost
-// is O(nodes × types).
-func (r *room) find(req *request, kinds int, usable func(node int32) bool) []part {
-	sum := make([]int64, kinds)
-	for _, n := range req.nodes {
-		if usable != nil && !usable(n) {
-			continue
-		}
-		for k := range kinds {
-			at := k
-			if req.mix {
-				at = 0
-			}
-			if sum[at] += r.tasks(req, n, int32(k)); sum[at] < req.tasks {
-				continue
-			}
-			if req.mix {
-				k = -1
-			}
-			return r.parts(req, k, kinds, usable)
-		}
-	}
-	return nil
-}
-
-// parts takes the first nodes that have room on a type, or on any type where kind is −1.
-func (r *room) parts(req *request, kind, kinds int, usable func(node int32) bool) []part {
-	var out []part
-	left := req.tasks
-	for _, n := range req.nodes {
-		if usable != nil && !usable(n) {
-			continue
-		}
-		for k := range kinds {
-			if kind >= 0 && k != kind || left == 0 {
-				continue
-			}
-			if t := min(left, r.tasks(req, n, int32(k))); t > 0 {
-				out = append(out, part{n, int32(k), t})
-				left -= t
-			}
-		}
-	}
-	return out
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

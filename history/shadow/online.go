@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -12,7 +11,6 @@ import (
 	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/online/rolling"
 	"github.com/hare-sched/hare/sim"
-	"github.com/hare-sched/hare/wire"
 )
 
 // OnlineConfig are the settings of Hare's policy.
@@ -161,7 +159,7 @@ func hintsOf(j *history.Job) *hare.JobHints {
 
 // playOnline plays the jobs to Hare's policy rolling on a virtual clock.
 func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig,
-	progress func(part string, done float64)) (*outcome, error) {
+	progress func(done float64)) (*outcome, error) {
 	if cfg.Rounds == 0 {
 		cfg.Rounds = onlineRounds
 	}
@@ -195,51 +193,6 @@ func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig,
 	if err != nil {
 		return nil, err
 	}
-	o := newOutcome(len(t.inst.Jobs))
-	index := make(map[string]int, len(t.inst.Jobs))
-	for i := range t.inst.Jobs {
-		j := &t.inst.Jobs[i]
-		index[j.ID] = i
-		if j.Running() {
-			o.gpus[i] = j.Progress.GPUs
-		}
-	}
-	ran := make([]int64, len(t.inst.Jobs)) // the first round of the last attempt, to tell its start
-	for i := range ran {
-		ran[i] = -1
-	}
-	ended := 0
-	log := func(rec wire.Record) error {
-		if rec.Event.Type == hare.EventJobEnded {
-			if ended++; progress != nil && ended*100/len(ran) > (ended-1)*100/len(ran) {
-				progress("hare", float64(ended)/float64(len(ran)))
-			}
-		}
-		for x := range rec.Decisions {
-			d := &rec.Decisions[x]
-			i := index[d.Job]
-			switch {
-			case d.Type != hare.DecisionStart:
-				if d.Round == ran[i] {
-					ran[i], o.gpus[i] = -1, nil
-				}
-			case ran[i] < 0 && !(t.inst.Jobs[i].Running() && len(o.gpus[i]) > 0):
-				ran[i] = d.Round
-				fallthrough
-			case d.Round == ran[i]:
-				o.gpus[i] = append(o.gpus[i], d.GPUs()...)
-			}
-		}
-		return nil
-	}
-	out, err := sim.Run(ctx, t.inst, p, sim.Config{Name: "rolling", Log: log, NoSchedule: true, Times: t.times,
-		PlanLatencyUs: max(0, cfg.LatencyUs)})
-	if err != nil {
-		return nil, fmt.Errorf("shadow: %w", err)
-	}
-	for i := range out.Jobs {
-		o.startUs[i], o.endUs[i] = out.Jobs[i].StartUs, out.Jobs[i].EndUs
-	}
-	o.lost = int(out.Lost)
-	return o, nil
+	return play(ctx, t.inst, p, sim.Config{Name: "rolling", NoSchedule: true, Times: t.times,
+		PlanLatencyUs: max(0, cfg.LatencyUs)}, hare.EventJobEnded, progress)
 }

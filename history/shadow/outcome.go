@@ -2,11 +2,15 @@ package shadow
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/model"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -126,4 +130,55 @@ func ranOn(happened *outcome, kinds map[string]string, job int) map[string]bool 
 		ran[kinds[gpu]] = true
 	}
 	return ran
+}
+
+// play plays the jobs of an instance to a policy on a virtual clock. Progress goes by events of a type.
+func play(ctx context.Context, inst *hare.Instance, p online.Policy, cfg sim.Config, by hare.EventType,
+	progress func(done float64)) (*outcome, error) {
+	o := newOutcome(len(inst.Jobs))
+	index := make(map[string]int, len(inst.Jobs))
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		index[j.ID] = i
+		if j.Running() {
+			o.gpus[i] = j.Progress.GPUs
+		}
+	}
+	ran := make([]int64, len(inst.Jobs)) // the first round of the last attempt, to tell its start
+	for i := range ran {
+		ran[i] = -1
+	}
+	done := 0
+	cfg.Log = func(rec wire.Record) error {
+		if rec.Event.Type == by {
+			if done++; done*100/len(ran) > (done-1)*100/len(ran) {
+				progress(float64(done) / float64(len(ran)))
+			}
+		}
+		for x := range rec.Decisions {
+			d := &rec.Decisions[x]
+			i := index[d.Job]
+			switch {
+			case d.Type != hare.DecisionStart:
+				if d.Round == ran[i] {
+					ran[i], o.gpus[i] = -1, nil
+				}
+			case ran[i] < 0 && !(inst.Jobs[i].Running() && len(o.gpus[i]) > 0):
+				ran[i] = d.Round
+				fallthrough
+			case d.Round == ran[i]:
+				o.gpus[i] = append(o.gpus[i], d.GPUs()...)
+			}
+		}
+		return nil
+	}
+	out, err := sim.Run(ctx, inst, p, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("shadow: %w", err)
+	}
+	for i := range out.Jobs {
+		o.startUs[i], o.endUs[i] = out.Jobs[i].StartUs, out.Jobs[i].EndUs
+	}
+	o.lost = int(out.Lost)
+	return o, nil
 }

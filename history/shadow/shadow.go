@@ -94,12 +94,18 @@ func (cp *comparison) figures(was, replayed, online *outcome) {
 func (cp *comparison) play() (replayed, online *outcome, pinned *hare.Result, err error) {
 	ctx, cancel := context.WithCancelCause(cp.ctx)
 	defer cancel(nil)
+	inst := cp.inst
+	if !cp.cfg.Slurm.AnyType {
+		inst = cp.pinned()
+	}
 	beside := make(chan struct{})
 	cp.begin("slurm")
 	go func() {
 		defer close(beside)
 		var err error
-		if replayed, err = newReplay(cp.built, cp.was, cp.cfg.Slurm).run(ctx, cp.tell); err == nil && cp.cfg.Splits {
+		progress := func(done float64) { cp.tell("slurm", done) }
+		replayed, err = playSlurm(ctx, inst, cp.built.Jobs, cp.cfg.Slurm, progress)
+		if err == nil && cp.cfg.Splits {
 			pinned, err = cp.solve(ctx, cp.pinned(), nil)
 		}
 		if err != nil {
@@ -121,7 +127,7 @@ func (cp *comparison) play() (replayed, online *outcome, pinned *hare.Result, er
 // plan simulates Hare and makes the plan in hindsight.
 func (cp *comparison) plan(ctx context.Context) (*outcome, error) {
 	cp.begin("hare")
-	online, err := playOnline(ctx, cp.built, cp.cfg.Online, cp.tell)
+	online, err := playOnline(ctx, cp.built, cp.cfg.Online, func(done float64) { cp.tell("hare", done) })
 	if err != nil {
 		return nil, err
 	}

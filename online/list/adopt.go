@@ -17,7 +17,7 @@ func (l *Scheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.Decisi
 	if err := l.apply(nowUs, &event); err != nil {
 		return fmt.Errorf("recorded event: %w", err)
 	}
-	l.guard.settled = false
+	l.guard.settled, l.tick = false, event.Type == hare.EventTick
 	n := len(l.out)
 	if len(decisions) < n || !online.SameDecisions(l.out, decisions[:n]) {
 		return fmt.Errorf("recorded decisions: %d follow from the event, and the record begins otherwise", n)

@@ -17,6 +17,7 @@ func (l *Scheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision, err
 			return l.out, &online.RefusedError{Index: i, Err: err}
 		}
 		before := len(l.out)
+		l.tick = events[i].Type == hare.EventTick
 		l.noteArrival(&events[i])
 		if l.changed {
 			l.changed = false

@@ -34,6 +34,7 @@ type Scheduler struct {
 	jobOf     map[string]*JobState
 	serial    int
 	changed   bool // whether a start may be possible since the last schedule
+	tick      bool // whether the event at hand is a tick
 	out       []hare.Decision
 	queue     priorityQueue
 	reserved  reservation

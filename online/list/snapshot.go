@@ -306,7 +306,10 @@ func (l *Scheduler) restoreJob(s *jobSnapshot) bool {
 		belief: l.belief, promise: s.Promise,
 	}
 	j.modes = l.modesOf(j)
-	if s.Promise != nil && (!l.promises() || s.Promise.Type < -1 || s.Promise.Type >= len(l.types)) {
+	if !l.promises() {
+		j.promise = nil // slurm made promises before
+	}
+	if j.promise != nil && (j.promise.Type < -1 || j.promise.Type >= len(l.types)) {
 		return false
 	}
 	j.subject = subjectOf(spec.Hints)

@@ -34,6 +34,9 @@ func (l *Scheduler) TypeIndex(name string) (int, bool) {
 	return t, ok
 }
 
+// Tick reports whether the event at hand is a tick.
+func (l *Scheduler) Tick() bool { return l.tick }
+
 // Slots are the GPUs; elsewhere a GPU is its index here.
 func (l *Scheduler) Slots() []GPU { return l.gpus }
 

@@ -37,13 +37,17 @@ type Nodes struct {
 	shapes  []shape
 	unused  []Shape
 	shapeOf map[string]Shape
-	version int64 // counts changes of what is in service
+	version int64   // counts changes of what is in service
+	order   []int32 // see inOrder
+	orderAt int64   // version of order
 
 	quotas   []quotaUse
 	typeName func(gpuType int) string
 	domains  domains
 
 	candidates []candidate
+	found      [][]part // in first, by type
+	sums       []int64
 	used       []int32
 	rooms      []domainRoom
 }
@@ -66,6 +70,13 @@ type gpusOfType struct {
 type gpu struct {
 	node, gpuType int32
 	here          bool
+}
+
+// part is some tasks on the GPUs of one type of one node.
+type part struct {
+	node  int32
+	typ   int
+	tasks int64
 }
 
 // Shape numbers what a task of a job needs of a node. Jobs whose tasks need the same have

@@ -149,6 +149,13 @@ func TestRoomAndPicksAgreeWithCounting(t *testing.T) {
 				t.Fatalf("seed %d: picked %v, and GPU %d is not free, of another type or there twice", seed, gpus, g)
 			}
 		}
+		first := c.ns.First(s, []int{k}, tasks, false, nil)
+		if (first == nil) != (want < tasks) || first != nil && int64(len(first)) != tasks*j.TaskGPUs() {
+			t.Fatalf("seed %d: the first are %v for %d tasks with room for %d", seed, first, tasks, want)
+		}
+		if reason := c.ns.Check(s, first); reason != "" || !slices.IsSorted(first) {
+			t.Fatalf("seed %d: the first are %v: %s", seed, first, reason)
+		}
 		if want < tasks {
 			full++
 		}

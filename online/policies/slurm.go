@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/hare-sched/hare"
@@ -8,69 +9,67 @@ import (
 	"github.com/hare-sched/hare/online/list"
 )
 
-// SlurmConfig weighs the factors of NewSlurm, as PriorityWeightAge and the like
-// of slurm.conf.
+// SlurmConfig are the settings of NewSlurm, by the names of slurm.conf. The zero value is useful.
 type SlurmConfig struct {
-	// Age, Size and QOS are weights of factors between 0 and 1: the time waited
-	// over MaxAgeUs, the job's GPUs over the cluster's, the job's weight over
-	// the greatest. All zero means 1,000, 1,000 and 2,000.
+	// Age, Size and QOS are weights of factors between 0 and 1 (PriorityWeightAge and the like): the time
+	// waited over MaxAgeUs, the job's GPUs over the cluster's, the job's weight over the greatest. All zero
+	// means 1,000, 1,000 and 2,000.
 	Age, Size, QOS float64
 	// MaxAgeUs is PriorityMaxAge; zero means Slurm's 7 days.
 	MaxAgeUs int64
+	// BackfillUs is how often backfill runs (bf_interval); zero means 30 s.
+	BackfillUs int64
+	// Depth is how many waiting jobs one run of backfill tests (bf_max_job_test); zero means 500.
+	Depth int
+	// Defer lets the main scheduler run once for all events of one time, in the tick that the policy asks
+	// for then. Otherwise it runs after each event.
+	Defer bool
+	// Partitions are the partitions of jobs, by their IDs; jobs that are not there share one.
+	Partitions map[string]string
+	// LimitsUs are the time limits of jobs, by their IDs; nil means how long they take.
+	LimitsUs map[string]int64
 }
 
-// NewSlurm is Slurm's multifactor priority with backfill: jobs by priority, and
-// backfill as in NewEASY. It knows how long jobs take; in sessions it goes by estimates,
-// and the cluster and the greatest weight are those of the moment.
+// NewSlurm is Slurm's multifactor priority with its two schedulers, see slurm. It knows how long jobs take, on the
+// slowest type that they may use, and takes this for their time limits; in sessions it goes by estimates, and
+// the cluster and the greatest weight are those of the moment.
 //
-// [S] Factors and the default age from Slurm's documentation; larger jobs come
-// first. [I] The weights, which every site sets by itself; the job's weight
-// stands for its QOS; no users, so no fair share; Slurm keeps reservations for
-// more than one job.
+// [S] Factors and the default age from Slurm's documentation; larger jobs come first. [I] The weights, which
+// every site sets by itself; the job's weight stands for its QOS; no users, so no fair share.
 func NewSlurm(cluster *hare.Cluster, sizes JobSizes, cfg SlurmConfig) *list.Scheduler {
-	cfg = cfg.withDefaults()
-	heaviest, gpus := float64(max(1, sizes.MaxWeightMicro)), 0.0
-	priority := func(l *list.Scheduler, j *list.JobState) float64 {
-		if gpus == 0 {
-			gpus = float64(max(1, len(l.Slots())))
-		}
-		return cfg.priority(l, j, gpus, heaviest)
-	}
-	return list.New(cluster, list.Rule{Name: "slurm", Hold: hare.Rigid, Backfill: true, Priority: priority,
-		Rounds: sizes.Rounds})
+	s := newSlurm(cfg)
+	r := s.rule()
+	r.Rounds = sizes.Rounds
+	l := list.New(cluster, r)
+	s.kept.GPUs, s.kept.Heaviest = float64(max(1, len(l.Slots()))), float64(max(1, sizes.MaxWeightMicro))
+	return l
 }
 
 func (sc SlurmConfig) withDefaults() SlurmConfig {
 	if sc.Age == 0 && sc.Size == 0 && sc.QOS == 0 {
 		sc.Age, sc.Size, sc.QOS = 1000, 1000, 2000
 	}
-	if sc.MaxAgeUs == 0 {
-		sc.MaxAgeUs = 7 * 24 * 3600 * 1e6
-	}
+	sc.MaxAgeUs = cmp.Or(sc.MaxAgeUs, 7*24*3600*1e6)
+	sc.BackfillUs = cmp.Or(sc.BackfillUs, 30e6)
+	sc.Depth = cmp.Or(sc.Depth, 500)
 	return sc
-}
-
-// priority is minus Slurm's, for a cluster of so many GPUs and a greatest weight.
-func (sc SlurmConfig) priority(l *list.Scheduler, j *list.JobState, gpus, heaviest float64) float64 {
-	age := min(1, float64(l.NowUs()-j.ArrivedUs())/float64(sc.MaxAgeUs))
-	size := min(1, float64(j.Width())/gpus)
-	return -(sc.Age*age + sc.Size*size + sc.QOS*float64(j.Spec().WeightMicro)/heaviest)
 }
 
 // session is the rule for sessions.
 func (sc SlurmConfig) session() list.Rule {
-	sc = sc.withDefaults()
-	gpus, heaviest := 1.0, 1.0
-	return list.Rule{
-		Name: "slurm", Hold: hare.Rigid, Backfill: true, LearnSizes: true,
-		Priority: func(l *list.Scheduler, j *list.JobState) float64 { return sc.priority(l, j, gpus, heaviest) },
-		Prepare: func(l *list.Scheduler) {
-			gpus, heaviest = float64(max(1, l.GPUs())), 1
-			for _, j := range l.Active() {
-				heaviest = max(heaviest, float64(j.Spec().WeightMicro))
-			}
-		},
+	s := newSlurm(sc)
+	r := s.rule()
+	r.LearnSizes = true
+	r.Prepare = func(l *list.Scheduler) {
+		gpus, heaviest := float64(max(1, l.GPUs())), 1.0
+		for _, j := range l.Active() {
+			heaviest = max(heaviest, float64(j.Spec().WeightMicro))
+		}
+		s.rank = s.rank || gpus != s.kept.GPUs || heaviest != s.kept.Heaviest
+		s.kept.GPUs, s.kept.Heaviest = gpus, heaviest
+		s.prepare(l)
 	}
+	return r
 }
 
 // parseSlurm reads {"age": 1000, "size": 1000, "qos": 2000, "max_age_s": 604800}.
