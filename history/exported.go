@@ -1,5 +1,11 @@
 package history
 
+import (
+	"strconv"
+
+	"github.com/hare-sched/hare"
+)
+
 // ExpandHosts returns the names that a list of hosts in Slurm's form stands for, such as gpu-[001-003,7],login. It
 // takes time in proportion to the names.
 func ExpandHosts(list string) ([]string, error) { return expandHosts(list) }
@@ -22,4 +28,30 @@ func TableColumns(row []string) (columns []string, form string, header bool) {
 		return paiTables[name], "pai", header
 	}
 	return names, "", true
+}
+
+// Hints is what was known of a job when it was submitted: its user's estimate or limit, and a class by which jobs
+// are alike.
+func (j *Job) Hints() *hare.JobHints {
+	h := &hare.JobHints{EstimateUs: j.EstimateUs}
+	for _, s := range j.Seconds {
+		if h.EstimateUs == 0 || s.Us < h.EstimateUs {
+			h.EstimateUs = s.Us
+		}
+	}
+	if h.EstimateUs == 0 {
+		h.EstimateUs = j.LimitUs
+	}
+	h.EstimateUs = min(h.EstimateUs, hare.MaxExact)
+	for _, l := range []hare.ClassLabel{{Name: "account", Value: j.Account},
+		{Name: "gpus", Value: strconv.FormatInt(j.GPUs, 10)},
+		{Name: "name", Value: j.Name}, {Name: "user", Value: j.User}} {
+		if l.Value != "" && l.Fault() == "" {
+			h.Class = append(h.Class, l)
+		}
+	}
+	if h.EstimateUs == 0 && len(h.Class) == 0 {
+		return nil
+	}
+	return h
 }

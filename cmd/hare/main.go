@@ -190,7 +190,7 @@ func commandGroups() []commandGroup {
 			boundCommand(), whatIfCommand(), explainCommand(), plotCommand(), exportCommand(), replayResultCommand(),
 			hashCommand()}},
 		{"compare", "Compare schedulers on your jobs, or on invented ones:", []*cobra.Command{importCommand(),
-			shadowCommand(), simulateCommand(), onlineCommand(), profileCommand(), estimateCommand(),
+			shadowCommand(), capacityCommand(), simulateCommand(), onlineCommand(), profileCommand(), estimateCommand(),
 			generateCommand(), anonymiseCommand(), benchCommand(), experimentCommand()}},
 		{"beside", "Run beside another scheduler:", []*cobra.Command{slurmCommand(), kubeCommand(), rayCommand()}},
 		{"cluster", "Run jobs on a cluster of Hare:", []*cobra.Command{submitCommand(), jobsCommand(), logsCommand(),

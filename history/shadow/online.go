@@ -73,7 +73,7 @@ func tell(built *history.Built, rounds int64, hints bool) *told {
 	for i := range out.Jobs {
 		j := &out.Jobs[i]
 		if j.Hints = nil; hints {
-			j.Hints = hintsOf(built.Jobs[i])
+			j.Hints = built.Jobs[i].Hints()
 		}
 		least := fastest(j)
 		j.On = slices.Clone(j.On)
@@ -130,31 +130,6 @@ func (t *told) times(job int, round, _ int64, gpuType string) sim.TaskTimes {
 		}
 	}
 	return sim.TaskTimes{}
-}
-
-// hintsOf is what was known of a job when it was submitted: its user's estimate or limit, and a
-// class by which jobs are alike.
-func hintsOf(j *history.Job) *hare.JobHints {
-	h := &hare.JobHints{EstimateUs: j.EstimateUs}
-	for _, s := range j.Seconds {
-		if h.EstimateUs == 0 || s.Us < h.EstimateUs {
-			h.EstimateUs = s.Us
-		}
-	}
-	if h.EstimateUs == 0 {
-		h.EstimateUs = j.LimitUs
-	}
-	h.EstimateUs = min(h.EstimateUs, hare.MaxExact)
-	for _, l := range []hare.ClassLabel{{Name: "account", Value: j.Account}, {Name: "gpus", Value: itoa(int(j.GPUs))},
-		{Name: "name", Value: j.Name}, {Name: "user", Value: j.User}} {
-		if l.Value != "" && l.Fault() == "" {
-			h.Class = append(h.Class, l)
-		}
-	}
-	if h.EstimateUs == 0 && len(h.Class) == 0 {
-		return nil
-	}
-	return h
 }
 
 // playOnline plays the jobs to Hare's policy rolling on a virtual clock.

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/internal/words"
+	"github.com/hare-sched/hare/sim/capacity"
+)
+
+type capacityFlags struct {
+	history        historyFlags
+	req            capacity.Request
+	prices, begins string
+	out            string
+	parallel       int
+	json, quiet    bool
+}
+
+func capacityCommand() *cobra.Command {
+	var f capacityFlags
+	c := &cobra.Command{
+		Use:   "capacity INSTANCE|SOURCE [FILE...]",
+		Short: "Decide what to buy: GPUs or another queue policy, in hours, money and risk",
+		Long: `Capacity draws weeks from a history of jobs and plays each of them under every policy on
+every cluster that you could have. It prints how long jobs would wait, what that costs, in what share
+of the weeks a goal is reached, and what is proved of all schedulers.
+
+The history is an instance whose jobs are released when they were submitted, such as
+hare import writes, the folder of hare shadow --record, or a source of hare import with its
+texts; for slurm, kube and ray without files the cluster's own commands are asked.
+
+--option is a change of the cluster, and may be given several times:
+  H100=8                        eight more, on nodes like those that the cluster has
+  H100=8,T4=32                  both
+  drop rack-2 from fri to sat   no node of this name or label from friday 0:00 on; times are days
+                                (fri 18:00), hours from the beginning of the week (96h) or dates
+
+--buy names the most GPUs of each type that may be bought; the cheapest mix that reaches --goal in
+--share of the weeks is then searched for. --policy now is the policy that --now names.`,
+		Example: `  hare capacity week.json --option H100=8 --option T4=32 --price H100=2.9,T4=0.35 \
+    --policy now,rolling --goal 'p95 wait <= 1h' -o plan/
+  hare capacity week.json --buy H100=64,T4=128 --price H100=2.9,T4=0.35 --goal 'mean wait <= 30m'
+  hare capacity slurm --since 28d --option 'drop rack-2 from fri to sat' --growth 1.3
+  hare capacity slurm jobs.txt nodes.txt --policy now,rolling,hgittins`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return f.run(c.Context(), args, c.OutOrStdout())
+		},
+	}
+	flags := c.Flags()
+	flags.StringArrayVar(&f.req.Options, "option", nil, "a change of the cluster: H100=8, or 'drop NODE from fri to sat'")
+	flags.StringSliceVar(&f.req.Policies, "policy", []string{capacity.Now}, "the policies to compare, and now for that of "+
+		"--now")
+	flags.StringVar(&f.req.Now, "now", "slurm", "the policy that is nearest to what the cluster does today")
+	flags.StringVar(&f.prices, "price", "", "price of a GPU for an hour, by type, e.g. H100=2.9,T4=0.35")
+	flags.StringVar(&f.req.Goal, "goal", "", "what a week must reach, e.g. 'p95 wait <= 1h', 'mean completion <= 6h' or "+
+		"'deadlines >= 95%'; several are joined by and")
+	flags.Float64Var(&f.req.Share, "share", 0.9, "the share of weeks that must reach the goal")
+	flags.StringSliceVar(&f.req.Buy, "buy", nil, "find the cheapest mix that reaches the goal, of at most so many GPUs of "+
+		"each type, e.g. H100=64,T4=128")
+	flags.IntVar(&f.req.Weeks, "weeks", 20, "how many weeks are drawn")
+	flags.IntVar(&f.req.Days, "days", 7, "how many days a drawn week has")
+	flags.Float64Var(&f.req.Growth, "growth", 1, "multiply the jobs of the history, e.g. 1.3")
+	flags.StringVar(&f.begins, "begins", "", "when an instance begins, e.g. 2026-11-16, so that days of the week are known")
+	flags.Uint64Var(&f.req.Seed, "seed", 1, "seed of the draws")
+	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many weeks are simulated at a time; the figures do "+
+		"not depend on it")
+	flags.StringVarP(&f.out, "output", "o", "", "write a page (HTML), tables (CSV, JSON) and every job of every week "+
+		"(CSV, compressed) into this folder")
+	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress")
+	f.history.add(c)
+	f.history.addKube(c)
+	f.history.addTables(c, "swf")
+	outputs(c, outputFolder, "output")
+	anyValue(c, "share", "weeks", "days", "growth") // the request refuses bad values with a better message
+	positive(c, "parallel")
+	return c
+}
+
+func (f *capacityFlags) run(ctx context.Context, args []string, w io.Writer) error {
+	if len(args) == 0 {
+		return usageError{errors.New("capacity takes an instance, the folder of hare shadow --record, or a source " +
+			"(" + strings.Join(slices.Concat(history.Sources, history.PublicSources), ", ") + ") and the files to read")}
+	}
+	if err := f.readHistory(ctx, args); err != nil {
+		return err
+	}
+	if err := f.readPrices(); err != nil {
+		return err
+	}
+	cfg := capacity.Config{Parallel: f.parallel, Version: version}
+	var first func(capacity.Certain)
+	if !f.quiet {
+		lines := &partLines{w: stderr, command: "capacity", parts: capacity.Parts(&f.req), now: time.Now}
+		defer lines.watch()()
+		cfg.Progress = lines.update
+		first = func(c capacity.Certain) {
+			if c.MostS != nil {
+				fmt.Fprintf(stderr, "capacity: proved: %s shortens the mean completion of the best plan by at most %s\n",
+					c.Option, words.Seconds(*c.MostS))
+			}
+		}
+	}
+	records, err := f.records(&cfg)
+	if err != nil {
+		return err
+	}
+	rep, err := capacity.Plan(ctx, &f.req, cfg, first)
+	if err = errors.Join(err, records()); err != nil {
+		return capacityFault(err)
+	}
+	if f.out != "" {
+		if err := writeAll(f.out, []outFile{{"index.html", rep.Page}, {"report.json", rep.JSON}, {"rows.csv", rep.CSV}}); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return rep.JSON(w)
+	}
+	return rep.Text(w)
+}
+
+// capacityFault turns faults of the request into usage errors with the name of the flag.
+func capacityFault(err error) error {
+	var e *capacity.Error
+	if errors.As(err, &e) {
+		if e.Field == "history" {
+			return usageError{errors.New(e.Detail)}
+		}
+		return usageError{fmt.Errorf("--%s: %s", e.Field, e.Detail)}
+	}
+	return simulationFault(err)
+}
+
+// readHistory reads the jobs and the cluster.
+func (f *capacityFlags) readHistory(ctx context.Context, args []string) (err error) {
+	if slices.Contains(slices.Concat(history.Sources, history.PublicSources), args[0]) {
+		if f.begins != "" {
+			return usageError{errors.New("--begins is for an instance: texts of clusters have dates")}
+		}
+		log, err := f.history.fetch(ctx, args[0], args[1:])
+		if err != nil {
+			return err
+		}
+		built, err := log.Build(f.history.cfg)
+		if err != nil {
+			return usageError{err}
+		}
+		if !f.quiet {
+			fmt.Fprint(stderr, built.Report)
+		}
+		zone, err := time.LoadLocation(f.history.zone)
+		if err != nil {
+			return usageError{err}
+		}
+		f.req.History, f.req.Origin, f.req.Source = built.Instance, time.UnixMicro(built.OriginUs).In(zone), args[0]
+		for i := range f.req.History.Jobs {
+			f.req.History.Jobs[i].Hints = built.Jobs[i].Hints()
+		}
+		return nil
+	}
+	if len(args) > 1 {
+		return usageError{fmt.Errorf("capacity takes one instance, or a source first: %.60q is none", args[0])}
+	}
+	name := args[0]
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		name = filepath.Join(name, "instance.json")
+	}
+	if f.req.History, err = readInstance(name); err != nil {
+		return err
+	}
+	f.req.Source = filepath.Base(args[0])
+	if f.begins != "" {
+		if f.req.Origin, err = time.Parse(time.DateOnly, f.begins); err != nil {
+			return usageError{fmt.Errorf("--begins: %q is not a date such as 2026-11-16", f.begins)}
+		}
+	}
+	return nil
+}
+
+// readPrices reads --price.
+func (f *capacityFlags) readPrices() error {
+	f.req.Prices = map[string]float64{}
+	if f.prices == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(f.prices, ",") {
+		name, text, ok := strings.Cut(strings.TrimSpace(part), "=")
+		x, err := strconv.ParseFloat(text, 64)
+		if _, twice := f.req.Prices[name]; !ok || err != nil || name == "" || twice {
+			return usageError{fmt.Errorf("--price: %q: give TYPE=PRICE of a GPU for an hour, each type once, such as H100=2.9",
+				part)}
+		}
+		f.req.Prices[name] = x
+	}
+	return nil
+}
+
+// records opens the table of all jobs of all weeks, from which hours and money can be computed again. What it returns
+// completes the file.
+func (f *capacityFlags) records(cfg *capacity.Config) (end func() error, err error) {
+	if f.out == "" {
+		return func() error { return nil }, nil
+	}
+	if err := os.MkdirAll(f.out, 0o777); err != nil {
+		return nil, err
+	}
+	file, err := os.Create(filepath.Join(f.out, "jobs.csv.gz"))
+	if err != nil {
+		return nil, err
+	}
+	packed := gzip.NewWriter(file)
+	table := csv.NewWriter(packed)
+	types := capacity.Types(&f.req)
+	head := []string{"option", "policy", "week", "job", "user", "submit_s", "start_s", "end_s", "deadline_s"}
+	for _, t := range types {
+		head = append(head, "gpu_s_"+t)
+	}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+	err = table.Write(head)
+	cfg.Week = func(option, policy string, week int, w *capacity.Week) error {
+		for i := range w.Jobs {
+			j := &w.Jobs[i]
+			row := []string{option, policy, strconv.Itoa(week), j.ID, j.User, number(j.SubmitS), number(j.StartS),
+				number(j.EndS), ""}
+			if j.DeadlineS != 0 {
+				row[8] = number(j.DeadlineS)
+			}
+			for _, t := range types {
+				row = append(row, number(float64(j.HeldUs[t])/1e6))
+			}
+			if err := table.Write(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return func() error {
+		table.Flush()
+		return errors.Join(table.Error(), packed.Close(), file.Close())
+	}, err
+}

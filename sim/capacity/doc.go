@@ -1,0 +1,9 @@
+// Package capacity answers what a cluster should buy, or which policy it should queue by: it draws weeks from a
+// history of jobs, plays each of them under every policy on every cluster that could be had, and says what that
+// costs, how long jobs wait, and in what share of the weeks a goal is reached. What is proved of all schedulers
+// stands beside it. The package is pure: it has no clock, no input and no output but its documents.
+//
+// Its files are in layers: the options, goals and times of a request as people write them (option, goal), the weeks
+// (weeks), one run (play), the grid of runs (grid), the cheapest mix that reaches a goal (mix), what is certain
+// (certain), and the report (report, text). Plan is at the top.
+package capacity

@@ -1,0 +1,250 @@
+package capacity
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/hare-sched/hare/sim"
+)
+
+// Config configures how a plan is computed. No field changes the figures.
+type Config struct {
+	// Parallel is how many weeks are simulated at a time; zero means one.
+	Parallel int
+	// Progress is called from one goroutine at a time with the share of a part, of Parts, that is done; nil means
+	// never.
+	Progress func(part string, done float64)
+	// Week is called with each week that is simulated, from one goroutine at a time, in the order of options, policies
+	// and weeks. It must not keep the week. Nil means never.
+	Week func(option, policy string, week int, w *Week) error
+	// Version is that of Hare, for the report.
+	Version string
+}
+
+// The parts of a plan, for its progress.
+const (
+	partCertain = "what is proved"
+	partWeeks   = "weeks"
+	partMix     = "cheapest mix"
+)
+
+// Parts are the parts of which a request's progress tells, in order.
+func Parts(req *Request) []string {
+	if len(req.Buy) > 0 {
+		return []string{partCertain, partWeeks, partMix}
+	}
+	return []string{partCertain, partWeeks}
+}
+
+func (cfg *Config) tell(part string, done float64) {
+	if cfg.Progress != nil {
+		cfg.Progress(part, done)
+	}
+}
+
+// cell is an option under a policy.
+type cell struct {
+	option, policy int
+	weeks          []*Figures
+}
+
+// Figures are those of a week.
+type Figures struct {
+	MeanWaitS, P95WaitS, MeanCompletionS, P95CompletionS float64
+	DeadlinesMet                                         float64 // the share; 1 without deadlines
+	Reached                                              bool    // whether the week reaches the goal
+	Jobs                                                 int
+	HeldH                                                map[string]float64 // GPU hours that jobs held, by type
+	Queue                                                []int              // how many jobs wait at each hour
+}
+
+// grid is the table of all runs.
+type grid struct {
+	*plan
+	cfg   Config
+	weeks []*drawn
+	cells []cell // by option and policy
+}
+
+func newGrid(p *plan, cfg Config) *grid {
+	g := &grid{plan: p, cfg: cfg, weeks: make([]*drawn, p.Weeks)}
+	for i := range g.weeks {
+		g.weeks[i] = p.draw.week(p.Seed, i)
+	}
+	return g
+}
+
+// run plays all options under all policies.
+func (g *grid) run(ctx context.Context) error {
+	for o := range g.options {
+		for q := range g.policies {
+			g.cells = append(g.cells, cell{option: o, policy: q, weeks: make([]*Figures, g.Weeks)})
+		}
+	}
+	all, done := len(g.cells)*g.Weeks, 0
+	out := make([]*Week, all)
+	return g.inOrder(ctx, all, func(ctx context.Context, i int) (err error) {
+		c := &g.cells[i/g.Weeks]
+		out[i], err = g.play(ctx, g.weeks[i%g.Weeks], &g.options[c.option], g.policies[c.policy])
+		return err
+	}, func(i int) error {
+		c, w := &g.cells[i/g.Weeks], out[i]
+		out[i] = nil
+		c.weeks[i%g.Weeks] = g.figures(w)
+		done++
+		g.cfg.tell(partWeeks, float64(done)/float64(all))
+		if g.cfg.Week == nil {
+			return nil
+		}
+		return g.cfg.Week(g.options[c.option].text, g.policies[c.policy].String(), i%g.Weeks, w)
+	})
+}
+
+// figures are those of a week, with whether it reaches the goal.
+func (g *grid) figures(w *Week) *Figures {
+	f := w.figures()
+	f.Reached, f.Jobs, f.HeldH, f.Queue = g.goal.reached(w), len(w.Jobs), map[string]float64{}, w.queue
+	for k, us := range w.HeldUs {
+		f.HeldH[k] = float64(us) / 3600e6
+	}
+	return &f
+}
+
+// inOrder runs n steps on the workers, and takes what each has made in their order. The first error of the order is
+// returned.
+func (g *grid) inOrder(ctx context.Context, n int, run func(context.Context, int) error, take func(int) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	ended := make([]chan error, n)
+	for i := range ended {
+		ended[i] = make(chan error, 1)
+	}
+	next := make(chan int)
+	for range max(1, min(g.cfg.Parallel, n)) {
+		workers.Go(func() {
+			for i := range next {
+				ended[i] <- run(ctx, i)
+			}
+		})
+	}
+	workers.Go(func() {
+		defer close(next)
+		for i := range n {
+			select {
+			case next <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	for i := range n {
+		select {
+		case err := <-ended[i]:
+			if err == nil {
+				err = take(i)
+			}
+			if err != nil {
+				cancel()
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// settle makes no cluster look worse than one that it contains. A policy may do worse with more GPUs, as Graham's
+// anomalies show; whoever has them could leave them idle, so that what the smaller cluster reaches counts.
+func (g *grid) settle() (marked map[*cell]int) {
+	marked = map[*cell]int{}
+	for i := range g.cells {
+		c := &g.cells[i]
+		for x := range g.cells {
+			s := &g.cells[x]
+			if x == i || s.policy != c.policy || !g.options[c.option].contains(&g.options[s.option]) {
+				continue
+			}
+			for w := range c.weeks {
+				if c.weeks[w].atMost(s.weeks[w]) {
+					marked[c]++
+				}
+			}
+		}
+	}
+	return marked
+}
+
+// atMost lowers figures to those of another week, and reports whether one was higher.
+func (f *Figures) atMost(s *Figures) (lowered bool) {
+	for _, x := range [][2]*float64{{&f.MeanWaitS, &s.MeanWaitS}, {&f.P95WaitS, &s.P95WaitS},
+		{&f.MeanCompletionS, &s.MeanCompletionS}, {&f.P95CompletionS, &s.P95CompletionS}} {
+		if *x[0] > *x[1] {
+			*x[0], lowered = *x[1], true
+		}
+	}
+	if f.DeadlinesMet < s.DeadlinesMet {
+		f.DeadlinesMet, lowered = s.DeadlinesMet, true
+	}
+	if s.Reached && !f.Reached {
+		f.Reached, lowered = true, true
+	}
+	return lowered
+}
+
+// cell is the one of an option and a policy.
+func (g *grid) cell(option, policy int) *cell { return &g.cells[option*len(g.policies)+policy] }
+
+// stat is a figure over the weeks of a cell.
+func (c *cell) stat(of func(*Figures) float64) (s sim.Stat) {
+	for _, w := range c.weeks {
+		s.Add(of(w))
+	}
+	return s
+}
+
+// share is the share of weeks that reach the goal.
+func (c *cell) share() float64 {
+	n := 0
+	for _, w := range c.weeks {
+		if w.Reached {
+			n++
+		}
+	}
+	return float64(n) / float64(len(c.weeks))
+}
+
+// pareto are the indices of the points that no other one beats in cost and waiting, by cost.
+func pareto(cost, wait []float64) (front []int) {
+	order := make([]int, len(cost))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case cost[a] != cost[b]:
+			return int(signOf(cost[a] - cost[b]))
+		default:
+			return int(signOf(wait[a] - wait[b]))
+		}
+	})
+	for _, i := range order {
+		if len(front) == 0 || wait[i] < wait[front[len(front)-1]] {
+			front = append(front, i)
+		}
+	}
+	return front
+}
+
+func signOf(x float64) float64 {
+	switch {
+	case x < 0:
+		return -1
+	case x > 0:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,298 @@
+package capacity
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// Mix is a number of GPUs to buy of each type.
+type Mix struct {
+	Policy string      `json:"policy"`
+	Add    []AddedGPUs `json:"add"` // empty: nothing has to be bought
+	// CostPerWeek is what the added GPUs cost in the days of a drawn week.
+	CostPerWeek float64 `json:"cost_per_week"`
+	// Share is the share of weeks that reach the goal.
+	Share float64 `json:"share"`
+	// Found says whether any mix reaches the goal; where not, this is the largest.
+	Found bool `json:"found"`
+	// Next is the dearest mix that costs less, and how far it falls short; nil where there is none.
+	Next *Mix `json:"next_cheaper,omitempty"`
+	// MissedS and Missed are the figure of the goal that the most weeks miss, its mean over the weeks, and the limit.
+	Missed       string  `json:"missed,omitempty"`
+	MissedMeanS  float64 `json:"missed_mean_s,omitempty"`
+	MissedLimitS float64 `json:"missed_limit_s,omitempty"`
+}
+
+// AddedGPUs are GPUs that a mix adds.
+type AddedGPUs struct {
+	Type  string `json:"type"`
+	Count int    `json:"count"`
+}
+
+// tried is a mix, in numbers of GPUs by bought type, and what is known of its weeks: 1 reached, −1 not, 0 unknown.
+type tried struct {
+	counts []int
+	weeks  []int8
+}
+
+// searcher finds the cheapest mix for a policy. That more GPUs never miss what fewer reach (see grid.settle) decides
+// weeks without a simulation.
+type searcher struct {
+	*grid
+	policy policy
+	known  []tried
+	played int // weeks that were simulated
+}
+
+// cheapest finds the cheapest mix that reaches the goal in the share of weeks: branch and bound over the counts of
+// all types but the last, and bisection over that. O(product of the numbers of steps of all types but the last ×
+// log steps of the last) mixes at worst.
+func (s *searcher) cheapest(ctx context.Context) (*Mix, error) {
+	most := make([]int, len(s.buy))
+	for i, b := range s.buy {
+		most[i] = b.most
+	}
+	ok, err := s.reaches(ctx, most)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		m, err := s.mix(ctx, most)
+		return m, err
+	}
+	best, bestCost := most, s.cost(most)
+	counts := make([]int, len(s.buy))
+	var branch func(i int) error
+	branch = func(i int) error {
+		last := i == len(s.buy)-1
+		for counts[i] = 0; ; counts[i] = min(counts[i]+s.buy[i].step, s.buy[i].most) {
+			if !last {
+				clear(counts[i+1:])
+				if s.cost(counts) >= bestCost {
+					break
+				}
+				if err := branch(i + 1); err != nil {
+					return err
+				}
+				if counts[i] == s.buy[i].most {
+					break
+				}
+				continue
+			}
+			// The steps of the last type that cost less than the best, of which the first that reaches is wanted.
+			low, high := 0, s.steps(i)
+			for high > 0 && s.costWith(counts, i, high) >= bestCost {
+				high--
+			}
+			if s.costWith(counts, i, high) >= bestCost {
+				return nil
+			}
+			counts[i] = s.gpus(i, high)
+			if ok, err := s.reaches(ctx, counts); err != nil || !ok {
+				return err
+			}
+			for low < high {
+				mid := (low + high) / 2
+				counts[i] = s.gpus(i, mid)
+				ok, err := s.reaches(ctx, counts)
+				if err != nil {
+					return err
+				}
+				if ok {
+					high = mid
+				} else {
+					low = mid + 1
+				}
+			}
+			counts[i] = s.gpus(i, high)
+			best, bestCost = slices.Clone(counts), s.cost(counts)
+			return nil
+		}
+		return nil
+	}
+	if err := branch(0); err != nil {
+		return nil, err
+	}
+	m, err := s.mix(ctx, best)
+	if err != nil {
+		return nil, err
+	}
+	m.Found = true
+	if next := s.nextCheaper(bestCost); next != nil {
+		m.Next, err = s.mix(ctx, next)
+	}
+	return m, err
+}
+
+func (s *searcher) steps(i int) int { return (s.buy[i].most + s.buy[i].step - 1) / s.buy[i].step }
+
+func (s *searcher) gpus(i, steps int) int { return min(steps*s.buy[i].step, s.buy[i].most) }
+
+// cost is what a mix costs in the days of a drawn week.
+func (s *searcher) cost(counts []int) (sum float64) {
+	for i, b := range s.buy {
+		sum += float64(counts[i]) * s.Prices[b.gpuType] * 24 * float64(s.Days)
+	}
+	return sum
+}
+
+func (s *searcher) costWith(counts []int, i, steps int) float64 {
+	counts[i] = s.gpus(i, steps)
+	return s.cost(counts)
+}
+
+// nextCheaper is the dearest mix that costs less than cost. It takes O(mixes).
+func (s *searcher) nextCheaper(cost float64) (best []int) {
+	found, counts := -1.0, make([]int, len(s.buy))
+	var walk func(i int)
+	walk = func(i int) {
+		if i == len(s.buy) {
+			if c := s.cost(counts); c < cost && c > found {
+				found, best = c, slices.Clone(counts)
+			}
+			return
+		}
+		for n := range s.steps(i) + 1 {
+			counts[i] = s.gpus(i, n)
+			walk(i + 1)
+		}
+		counts[i] = 0
+	}
+	walk(0)
+	return best
+}
+
+// of is the option that a mix is.
+func (s *searcher) of(counts []int) *option {
+	o := &option{}
+	for i, b := range s.buy {
+		if counts[i] > 0 {
+			o.add = append(o.add, hare.TypeCount{Type: b.gpuType, Count: counts[i]})
+		}
+	}
+	slices.SortFunc(o.add, func(a, b hare.TypeCount) int {
+		if a.Type < b.Type {
+			return -1
+		}
+		return 1
+	})
+	return o
+}
+
+// reaches reports whether a mix reaches the goal in the share of weeks. It plays weeks until that is decided.
+func (s *searcher) reaches(ctx context.Context, counts []int) (bool, error) {
+	t := s.tried(counts)
+	need := int(math.Ceil(s.Share*float64(s.Weeks) - 1e-9))
+	for {
+		yes, open := 0, []int(nil)
+		for w, x := range t.weeks {
+			switch x {
+			case 1:
+				yes++
+			case 0:
+				open = append(open, w)
+			}
+		}
+		switch {
+		case yes >= need:
+			return true, nil
+		case yes+len(open) < need:
+			return false, nil
+		}
+		// As many weeks at once as must be played whatever comes of them.
+		least := min(need-yes, yes+len(open)-need+1)
+		if err := s.playWeeks(ctx, t, open[:least]); err != nil {
+			return false, err
+		}
+	}
+}
+
+// tried is what is known of a mix.
+func (s *searcher) tried(counts []int) *tried {
+	for i := range s.known {
+		if slices.Equal(s.known[i].counts, counts) {
+			return &s.known[i]
+		}
+	}
+	t := tried{slices.Clone(counts), make([]int8, s.Weeks)}
+	for i := range s.known {
+		k := &s.known[i]
+		for w, x := range k.weeks {
+			if x > 0 && below(k.counts, counts) || x < 0 && below(counts, k.counts) {
+				t.weeks[w] = x
+			}
+		}
+	}
+	s.known = append(s.known, t)
+	return &s.known[len(s.known)-1]
+}
+
+func below(a, b []int) bool {
+	for i := range a {
+		if a[i] > b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// playWeeks plays weeks of a mix.
+func (s *searcher) playWeeks(ctx context.Context, t *tried, weeks []int) error {
+	o := s.of(t.counts)
+	reached := make([]bool, len(weeks))
+	return s.inOrder(ctx, len(weeks), func(ctx context.Context, i int) error {
+		w, err := s.play(ctx, s.weeks[weeks[i]], o, s.policy)
+		if err == nil {
+			reached[i] = s.goal.reached(w)
+		}
+		return err
+	}, func(i int) error {
+		s.played++
+		if t.weeks[weeks[i]] = -1; reached[i] {
+			t.weeks[weeks[i]] = 1
+		}
+		return nil
+	})
+}
+
+// mix describes a mix by all of its weeks.
+func (s *searcher) mix(ctx context.Context, counts []int) (*Mix, error) {
+	m := &Mix{Policy: s.policy.String(), CostPerWeek: s.cost(counts), Add: []AddedGPUs{}}
+	for _, g := range s.of(counts).add {
+		m.Add = append(m.Add, AddedGPUs{g.Type, g.Count})
+	}
+	o := s.of(counts)
+	sums, missed, reached := make([]float64, len(s.goal)), make([]int, len(s.goal)), 0
+	weeks := make([]*Week, s.Weeks)
+	err := s.inOrder(ctx, s.Weeks, func(ctx context.Context, i int) (err error) {
+		weeks[i], err = s.play(ctx, s.weeks[i], o, s.policy)
+		return err
+	}, func(i int) error {
+		s.played++
+		for x, b := range s.goal {
+			if b.what != "deadlines" {
+				sums[x] += weeks[i].figure(b)
+			}
+			if !(goal{b}).reached(weeks[i]) {
+				missed[x]++
+			}
+		}
+		if s.goal.reached(weeks[i]) || s.tried(counts).weeks[i] > 0 {
+			reached++
+		}
+		weeks[i] = nil
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.Share = float64(reached) / float64(s.Weeks)
+	if worst := slices.Index(missed, slices.Max(missed)); missed[worst] > 0 {
+		m.Missed = s.goal[worst].String()
+		m.MissedMeanS, m.MissedLimitS = sums[worst]/float64(s.Weeks), s.goal[worst].limit
+	}
+	return m, nil
+}

@@ -1,0 +1,311 @@
+package capacity
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/sim"
+)
+
+// AsItIs names the option that changes nothing.
+const AsItIs = "as it is"
+
+// option is one cluster that could be had.
+type option struct {
+	text   string
+	add    []hare.TypeCount // GPUs in service all the time, by type
+	drops  []drop
+	useful []string // why parts of it cannot help, for people
+}
+
+// drop is an outage of nodes, in microseconds of a drawn week.
+type drop struct {
+	name            string // as the option has it
+	nodes           []string
+	fromUs, untilUs int64
+}
+
+// bought are GPUs of a type of which a mix may have any number up to most, in steps.
+type bought struct {
+	gpuType    string
+	most, step int
+}
+
+var (
+	addText  = regexp.MustCompile(`^(\S+?) *= *\+?(-?\d+)$`)
+	dropText = regexp.MustCompile(`^drop +(\S+)(?: +from +(.+?))?(?: +(?:to|until) +(.+))?$`)
+)
+
+// readOption reads an option such as H100=8,T4=32 or drop rack-2 from fri to sat, or several joined by commas.
+func readOption(text string, inst *hare.Instance, s *sampler) (option, error) {
+	o := option{text: strings.Join(strings.Fields(text), " ")}
+	if o.text == "" {
+		return o, fault("option", "it is empty: give GPUs to add, such as H100=8, or an outage, such as "+
+			"'drop rack-2 from fri to sat'")
+	}
+	for part := range strings.SplitSeq(o.text, ",") {
+		part = strings.TrimSpace(part)
+		if m := dropText.FindStringSubmatch(part); m != nil {
+			d, err := readDrop(m, o.text, inst, s)
+			if err != nil {
+				return o, err
+			}
+			if i := slices.IndexFunc(o.drops, func(x drop) bool { return x.name == d.name && x.meets(d) }); i >= 0 {
+				return o, fault("option", "%q: %s is dropped twice at one time", o.text, d.name)
+			}
+			o.drops = append(o.drops, d)
+			continue
+		}
+		m := addText.FindStringSubmatch(part)
+		if m == nil {
+			return o, fault("option", "%q: %q is neither GPUs to add, such as H100=8, nor an outage, such as "+
+				"'drop rack-2 from fri to sat'", o.text, part)
+		}
+		count, err := strconv.ParseInt(m[2], 10, 64)
+		switch {
+		case err != nil || count > maxAdded:
+			return o, fault("option", "%q: at most %d GPUs can be added", o.text, maxAdded)
+		case count <= 0:
+			return o, fault("option", "%q adds %d GPUs: give a number above 0; 'drop NODE' takes a node away", o.text, count)
+		case slices.ContainsFunc(o.add, func(x hare.TypeCount) bool { return x.Type == m[1] }):
+			return o, fault("option", "%q adds %s twice: give one number", o.text, m[1])
+		}
+		o.add = append(o.add, hare.TypeCount{Type: m[1], Count: int(count)})
+	}
+	slices.SortFunc(o.add, func(a, b hare.TypeCount) int { return cmp.Compare(a.Type, b.Type) })
+	o.useful = useless(inst, o.add)
+	return o, nil
+}
+
+// maxAdded limits the GPUs of a type that an option adds.
+const maxAdded = 100_000
+
+func (d drop) meets(x drop) bool { return d.fromUs < x.untilUs && x.fromUs < d.untilUs }
+
+// readDrop reads an outage from the parts of its text.
+func readDrop(m []string, text string, inst *hare.Instance, s *sampler) (drop, error) {
+	d := drop{name: m[1], untilUs: hare.Forever}
+	for i := range inst.Cluster.Nodes {
+		n := &inst.Cluster.Nodes[i]
+		if n.Name == m[1] || slices.ContainsFunc(n.Labels, func(l hare.Label) bool {
+			return l.Value == m[1] || l.Name+"="+l.Value == m[1]
+		}) {
+			d.nodes = append(d.nodes, n.Name)
+		}
+	}
+	if len(d.nodes) == 0 {
+		return d, fault("option", "%q: there is no node %s, and no node has such a label", text, m[1])
+	}
+	var err error
+	if m[2] != "" {
+		if d.fromUs, err = s.at(m[2]); err != nil {
+			return d, fault("option", "%q: %v", text, err)
+		}
+	}
+	if m[3] != "" {
+		if d.untilUs, err = s.at(m[3]); err != nil {
+			return d, fault("option", "%q: %v", text, err)
+		}
+		if d.untilUs <= d.fromUs {
+			return d, fault("option", "%q ends before it begins: drawn weeks begin on %s", text, s.begins())
+		}
+	}
+	if d.fromUs >= int64(s.days)*dayUs {
+		return d, fault("option", "%q begins after the %d days that are drawn", text, s.days)
+	}
+	return d, nil
+}
+
+var weekdays = map[string]time.Weekday{"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
+
+// at reads a time of a drawn week: fri, fri 18:00, 96h, or a date in the week after the history.
+func (s *sampler) at(text string) (int64, error) {
+	words := strings.Fields(strings.ToLower(text))
+	if day, ok := weekdays[words[0][:min(3, len(words[0]))]]; ok && len(words) <= 2 {
+		if s.origin.IsZero() {
+			return 0, fmt.Errorf("the history has no dates, so that it is not known which day %s is: give hours from the "+
+				"beginning of the week, such as 96h, or say with --begins when the history begins", words[0])
+		}
+		clock := int64(0)
+		if len(words) == 2 {
+			t, err := time.Parse("15:04", words[1])
+			if err != nil {
+				return 0, fmt.Errorf("%q is not a time of day such as 18:00", words[1])
+			}
+			clock = (int64(t.Hour())*60 + int64(t.Minute())) * 60e6
+		}
+		return int64((int(day)-int(s.firstDay())+7)%7)*dayUs + clock, nil
+	}
+	for _, form := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02 15:04"} {
+		t, err := time.ParseInLocation(form, strings.ToUpper(text), s.zone())
+		if err != nil {
+			continue
+		}
+		if s.origin.IsZero() {
+			return 0, fmt.Errorf("the history has no dates: give hours from the beginning of the week, such as 96h, or say " +
+				"with --begins when the history begins")
+		}
+		us := t.Sub(s.end()).Microseconds()
+		if us < 0 {
+			return 0, fmt.Errorf("%s is in the past: drawn weeks begin on %s", text, s.begins())
+		}
+		return us, nil
+	}
+	us, err := duration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a time: give a day such as fri, or fri 18:00, hours from the beginning of the week "+
+			"such as 96h, or a date", text)
+	}
+	if us < 0 {
+		return 0, fmt.Errorf("%s is in the past: give hours from the beginning of the week", text)
+	}
+	return us, nil
+}
+
+// cluster is the cluster of an option: GPUs are added as whole nodes like those that the cluster has.
+func (o *option) cluster(c *hare.Cluster) hare.Cluster {
+	out := *c
+	out.Nodes = slices.Clone(c.Nodes)
+	taken := map[string]bool{}
+	for i := range c.Nodes {
+		taken[c.Nodes[i].Name] = true
+	}
+	number := 0
+	for _, g := range o.add {
+		for left := g.Count; left > 0; {
+			n := like(c, g.Type)
+			size := n.GPUs[0].Count
+			if left < size {
+				n.GPUs[0].Count = left
+				n.CPUMilli, n.MemoryMiB = n.CPUMilli*int64(left)/int64(size), n.MemoryMiB*int64(left)/int64(size)
+			}
+			left -= n.GPUs[0].Count
+			for n.Name = "added-" + strconv.Itoa(number); taken[n.Name]; n.Name = "added-" + strconv.Itoa(number) {
+				number++
+			}
+			taken[n.Name] = true
+			out.Nodes = append(out.Nodes, n)
+		}
+	}
+	return out
+}
+
+// usualGPUs is how many GPUs a node has of a type of which the cluster has none.
+const usualGPUs = 8
+
+// like is a node as most with GPUs of a type alone are, without what is the node's own.
+func like(c *hare.Cluster, gpuType string) hare.Node {
+	type kind struct {
+		gpus         int
+		cpus, memory int64
+	}
+	count := map[kind]int{}
+	first := map[kind]int{}
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		if len(n.GPUs) == 1 && n.GPUs[0].Type == gpuType {
+			k := kind{n.GPUs[0].Count, n.CPUMilli, n.MemoryMiB}
+			if count[k]++; count[k] == 1 {
+				first[k] = i
+			}
+		}
+	}
+	if len(count) == 0 {
+		return hare.Node{GPUs: []hare.TypeCount{{Type: gpuType, Count: usualGPUs}}}
+	}
+	best := slices.MaxFunc(slices.Collect(maps.Keys(count)), func(a, b kind) int {
+		return cmp.Or(cmp.Compare(count[a], count[b]), cmp.Compare(first[b], first[a]))
+	})
+	return hare.Node{GPUs: []hare.TypeCount{{Type: gpuType, Count: best.gpus}}, CPUMilli: best.cpus,
+		MemoryMiB: best.memory, Labels: slices.Clone(c.Nodes[first[best]].Labels)}
+}
+
+// faults are the outages of an option for the simulator, in a week that begins at beginUs.
+func (o *option) faults(beginUs int64) (out []sim.Fault) {
+	for _, d := range o.drops {
+		until := d.untilUs
+		if until != hare.Forever {
+			until += beginUs
+		}
+		for _, n := range d.nodes {
+			out = append(out, sim.Fault{Node: n, FromUs: beginUs + d.fromUs, UntilUs: until})
+		}
+	}
+	return out
+}
+
+// contains reports whether an option has everything that another has, so that what can be done there can be done
+// here.
+func (o *option) contains(x *option) bool {
+	for _, g := range x.add {
+		if o.added(g.Type) < g.Count {
+			return false
+		}
+	}
+	for _, d := range o.drops {
+		if !slices.ContainsFunc(x.drops, func(y drop) bool {
+			return y.fromUs <= d.fromUs && d.untilUs <= y.untilUs && subset(d.nodes, y.nodes)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// added is how many GPUs of a type an option adds.
+func (o *option) added(gpuType string) int {
+	for _, g := range o.add {
+		if g.Type == gpuType {
+			return g.Count
+		}
+	}
+	return 0
+}
+
+func subset(a, b []string) bool {
+	return !slices.ContainsFunc(a, func(x string) bool { return !slices.Contains(b, x) })
+}
+
+// useless says which added GPUs no job can use.
+func useless(inst *hare.Instance, add []hare.TypeCount) (out []string) {
+	for _, g := range add {
+		may := slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool {
+			for i := range j.ShapeCount() {
+				if slices.ContainsFunc(j.Shape(i).On, func(p hare.Profile) bool { return p.Type == g.Type }) {
+					return true
+				}
+			}
+			return false
+		})
+		if !may {
+			out = append(out, fmt.Sprintf("no job can use the added %s: the jobs have no times on it (hare import "+
+				"--speeds gives them)", g.Type))
+		}
+	}
+	return out
+}
+
+// readBuy reads what a mix may have, such as H100=64.
+func (p *plan) readBuy(text string) error {
+	m := addText.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil {
+		return fault("buy", "%q: give the most GPUs of a type, such as H100=64", text)
+	}
+	most, err := strconv.ParseInt(m[2], 10, 64)
+	if err != nil || most < 1 || most > maxAdded {
+		return fault("buy", "%q: give 1 to %d GPUs", text, maxAdded)
+	}
+	if slices.ContainsFunc(p.buy, func(b bought) bool { return b.gpuType == m[1] }) {
+		return fault("buy", "%s is given twice", m[1])
+	}
+	step := like(&p.draw.cluster, m[1]).GPUs[0].Count
+	p.buy = append(p.buy, bought{m[1], int(most), min(step, int(most))})
+	return nil
+}

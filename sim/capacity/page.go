@@ -1,0 +1,131 @@
+package capacity
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+
+	"github.com/hare-sched/hare/internal/words"
+	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/plot/web"
+)
+
+var pageBody = template.Must(template.New("").Parse(`<h1>What this cluster needs</h1>{{.Theme}}
+{{range .Decision}}<p>{{.}}</p>
+{{end}}<p class="soft">{{.What}}</p>
+<figure tabindex="0">{{.Waits}}</figure>
+{{template "table" .Table}}
+{{range .Why}}<p>{{.}}</p>
+{{end}}{{with .Front}}<h2>Cost against waiting</h2>
+<figure tabindex="0">{{.}}</figure>
+<p class="soft">Points on the line are those that nothing else here beats in both.</p>
+{{end}}<h2>The queue over a week</h2>
+<figure tabindex="0">{{.Queue}}</figure>
+{{with .Certain}}<h2>What is proved</h2>
+<p>{{$.CertainText}}</p>
+{{template "table" .}}{{end}}
+<h2>What was assumed</h2>
+<ul>{{range .Assumed}}<li>{{.}}.</li>
+{{end}}</ul>
+{{define "table"}}<div class="wide" tabindex="0"><table>
+<thead><tr>{{range $i, $h := .Heads}}<th{{if lt $i $.Words}} class="w"{{end}}>{{$h}}</th>{{end}}</tr></thead>
+<tbody>{{range .Rows}}<tr>{{range $i, $c := .}}<td{{if lt $i $.Words}} class="w"{{end}}>{{$c}}</td>{{end}}</tr>
+{{end}}</tbody></table></div>
+{{end}}`))
+
+// pageTable is a table whose first columns are words.
+type pageTable struct {
+	Words int
+	Heads []string
+	Rows  [][]string
+}
+
+// Page writes the report as one HTML page, which loads nothing from elsewhere.
+func (rep *Report) Page(w io.Writer) error {
+	head, rows := rep.table()
+	data := struct {
+		Theme, Waits, Front, Queue template.HTML
+		Decision, Why, Assumed     []string
+		What, CertainText          string
+		Table                      pageTable
+		Certain                    *pageTable
+	}{Theme: web.ThemeButton, Decision: rep.Decision, What: rep.what() + ".", Assumed: rep.Assumed,
+		Why: rep.useless(), Table: pageTable{2, head, rows}}
+	if lines := rep.proved(); len(lines) > 0 {
+		data.Certain = &pageTable{1, []string{"option", "the mean completion gets shorter by at least", "and by at most"},
+			lines}
+		data.CertainText = fmt.Sprintf("For the last %s of the history, of plans that know all of them beforehand:",
+			words.Count(rep.CertainJobs, "job"))
+	}
+	var err error
+	if data.Waits, err = rep.waits(); err != nil {
+		return err
+	}
+	if data.Queue, err = rep.queue(); err != nil {
+		return err
+	}
+	if data.Front, err = rep.costs(); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := pageBody.Execute(&b, data); err != nil {
+		return err
+	}
+	page := web.Page{Kind: web.Report, Title: "Hare: capacity", Body: b.String()}
+	return page.Write(w)
+}
+
+// svg draws a picture as markup.
+func svg(draw func(io.Writer, plot.Options) error) (template.HTML, error) {
+	var b bytes.Buffer
+	err := draw(&b, plot.Options{Width: 1000})
+	return template.HTML(b.String()), err //nolint:gosec // the picture escapes its texts
+}
+
+// waits draws the mean waits with their intervals.
+func (rep *Report) waits() (template.HTML, error) {
+	bars := plot.Bars{Mark: math.NaN(), Legend: "mean wait in hours, with its 95 % interval over the weeks"}
+	for i := range rep.Rows {
+		r := &rep.Rows[i]
+		bars.Bars = append(bars.Bars, plot.Bar{Name: r.name(), Value: r.MeanWaitS.Mean / 3600, Half: r.MeanWaitS.Half / 3600,
+			Note: words.Seconds(r.MeanWaitS.Mean)})
+	}
+	return svg(bars.SVG)
+}
+
+// queueRows is how many rows the picture of the queue has at most.
+const queueRows = 6
+
+// queue draws how many jobs wait over a week.
+func (rep *Report) queue() (template.HTML, error) {
+	lines := plot.Lines{X: "day of the week", Legend: "waiting jobs, a mean over the weeks", High: 1}
+	for i := range min(queueRows, len(rep.Rows)) {
+		c := plot.Curve{Name: rep.Rows[i].name()}
+		for h, n := range rep.Rows[i].Queue {
+			c.Points = append(c.Points, plot.Point{X: float64(h) / 24, Y: n})
+		}
+		lines.Curves = append(lines.Curves, c)
+	}
+	return svg(lines.SVG)
+}
+
+// costs draws the mean wait over the cost.
+func (rep *Report) costs() (template.HTML, error) {
+	if len(rep.Front) == 0 || len(rep.Rows) < 2 {
+		return "", nil
+	}
+	lines := plot.Lines{X: "cost a week", Legend: "mean wait in hours", High: 1}
+	point := func(r *Row) plot.Point { return plot.Point{X: *r.CostPerWeek, Y: r.MeanWaitS.Mean / 3600} }
+	front := plot.Curve{Name: "nothing beats these", Dots: true}
+	for _, i := range rep.Front {
+		front.Points = append(front.Points, point(&rep.Rows[i]))
+	}
+	lines.Curves = append(lines.Curves, front)
+	for i := range rep.Rows {
+		lines.Curves = append(lines.Curves, plot.Curve{Name: rep.Rows[i].name(), Dots: true,
+			Points: []plot.Point{point(&rep.Rows[i])}})
+	}
+	return svg(lines.SVG)
+}

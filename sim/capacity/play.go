@@ -1,0 +1,188 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/online/policies"
+	"github.com/hare-sched/hare/online/rolling"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/wire"
+)
+
+const (
+	// quantumUs is about how long the rounds are into which those of long jobs are merged.
+	quantumUs = 60e6
+	// planLatencyUs is how late plans are, as those of a helper that decides at this interval.
+	planLatencyUs = 30e6
+)
+
+// Week is what became of one drawn week under a policy on the cluster of an option.
+type Week struct {
+	Jobs []Job // those that count, by submission
+
+	// HeldUs is the GPU time that the jobs held, by type, in microseconds.
+	HeldUs map[string]int64
+	// Deadlines counts the jobs with a deadline, Met those that ended by it.
+	Deadlines, Met int
+
+	waitsS, completionsS []float64 // sorted
+	queue                []int     // how many jobs wait at each hour
+}
+
+// Job is what became of a job of a drawn week. Times are from the beginning of the week.
+type Job struct {
+	ID, User              string
+	GPUs                  int64
+	SubmitS, StartS, EndS float64
+	DeadlineS             float64          // 0 is none
+	HeldUs                map[string]int64 // by type, the GPU time held, in microseconds
+}
+
+// figures are those of the table.
+func (w *Week) figures() Figures {
+	at := func(what string, share float64) float64 { return w.figure(bar{what: what, share: share}) }
+	f := Figures{MeanWaitS: at("wait", -1), P95WaitS: at("wait", 0.95), MeanCompletionS: at("completion", -1),
+		P95CompletionS: at("completion", 0.95), DeadlinesMet: 1}
+	if w.Deadlines > 0 {
+		f.DeadlinesMet = float64(w.Met) / float64(w.Deadlines)
+	}
+	return f
+}
+
+// holding is a task that holds GPUs.
+type holding struct {
+	sinceUs int64
+	gpus    []string
+}
+
+type taskOf struct {
+	job         int
+	round, task int64
+}
+
+// play plays a drawn week to a policy on the cluster of an option. Policies know no sizes: they go by estimates and
+// by the jobs that ended, as on a cluster.
+func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *Week, err error) {
+	defer func() {
+		if x := recover(); x != nil { // in a goroutine of its own it would end the process
+			err = fmt.Errorf("capacity: a simulation panicked: %v\n%s", x, debug.Stack())
+		}
+	}()
+	inst := p.draw.instance(w, o)
+	merged := sim.Merge(inst, quantumUs)
+	rules, err := by.info.NewTask(ctx, merged.Inst, policies.Config{Rolling: rolling.Config{Aside: true},
+		Estimates: true})
+	if err != nil {
+		return nil, err
+	}
+	index := make(map[string]int, len(inst.Jobs))
+	for i := range inst.Jobs {
+		index[inst.Jobs[i].ID] = i
+	}
+	kinds := map[string]string{}
+	for i := range inst.Cluster.Nodes {
+		n, at := &inst.Cluster.Nodes[i], 0
+		for _, g := range n.GPUs {
+			for range g.Count {
+				kinds[fmt.Sprintf("%s/%d", n.Name, at)] = g.Type
+				at++
+			}
+		}
+	}
+	held := make([]map[string]int64, len(inst.Jobs)) // by job and type, in microseconds
+	running := map[taskOf]holding{}
+	end := func(t taskOf, atUs int64) {
+		h, ok := running[t]
+		if !ok {
+			return
+		}
+		delete(running, t)
+		if held[t.job] == nil {
+			held[t.job] = map[string]int64{}
+		}
+		for _, g := range h.gpus {
+			held[t.job][kinds[g]] += atUs - h.sinceUs
+		}
+	}
+	cfg := sim.Config{Name: by.name, NoSchedule: true, PlanLatencyUs: planLatencyUs, Faults: o.faults(w.beginUs),
+		Window: sim.Window{First: w.first, Last: len(inst.Jobs) - 1}}
+	cfg.Log = func(rec wire.Record) error {
+		e := &rec.Event
+		switch e.Type {
+		case hare.EventTaskEnded, hare.EventTaskFailed:
+			at := e.AtUs
+			t := taskOf{index[e.Job], e.Round, e.Task}
+			if h, ok := running[t]; ok && inst.Jobs[t.job].Sync == hare.Relaxed && e.Type == hare.EventTaskEnded {
+				at = h.sinceUs + e.ComputeUs // its GPUs are free while it synchronises
+			}
+			end(t, at)
+		case hare.EventGPULeft:
+			for t, h := range running {
+				if slices.Contains(h.gpus, e.GPU) {
+					for x := range running {
+						if x == t || x.job == t.job && x.round == t.round && inst.Jobs[t.job].Sync != hare.Relaxed {
+							end(x, e.AtUs)
+						}
+					}
+				}
+			}
+		}
+		for x := range rec.Decisions {
+			d := &rec.Decisions[x]
+			t := taskOf{index[d.Job], d.Round, d.Task}
+			if d.Type == hare.DecisionStart {
+				running[t] = holding{d.AtUs, slices.Clone(d.GPUs())}
+			} else {
+				delete(running, t)
+			}
+		}
+		return ctx.Err()
+	}
+	out, err := merged.Run(ctx, online.Policy(rules), cfg)
+	if err != nil {
+		return nil, err
+	}
+	week = &Week{HeldUs: map[string]int64{}}
+	for i := w.first; i < len(inst.Jobs); i++ {
+		week.add(&inst.Jobs[i], &out.Jobs[i], held[i], w.beginUs)
+	}
+	week.queue = make([]int, 24*p.Days)
+	for i := range inst.Jobs {
+		const hourUs = 3600e6
+		first := (inst.Jobs[i].ReleaseUs - w.beginUs + hourUs - 1) / hourUs
+		for h := max(0, first); h < int64(len(week.queue)) && h*hourUs < out.Jobs[i].StartUs-w.beginUs; h++ {
+			week.queue[h]++
+		}
+	}
+	slices.Sort(week.waitsS)
+	slices.Sort(week.completionsS)
+	return week, nil
+}
+
+// add adds what became of a job.
+func (w *Week) add(j *hare.Job, r *hare.JobResult, held map[string]int64, beginUs int64) {
+	x := Job{ID: j.ID, GPUs: j.Tasks * j.TaskGPUs(), HeldUs: held,
+		SubmitS: seconds(j.ReleaseUs - beginUs), StartS: seconds(r.StartUs - beginUs), EndS: seconds(r.EndUs - beginUs)}
+	if len(j.Users) > 0 {
+		x.User = j.Users[0]
+	}
+	if j.DeadlineUs > 0 {
+		x.DeadlineS = seconds(j.DeadlineUs - beginUs)
+		if w.Deadlines++; r.EndUs <= j.DeadlineUs {
+			w.Met++
+		}
+	}
+	for k, us := range held {
+		w.HeldUs[k] += us
+	}
+	w.Jobs = append(w.Jobs, x)
+	w.waitsS = append(w.waitsS, seconds(r.StartUs-j.ReleaseUs))
+	w.completionsS = append(w.completionsS, seconds(r.EndUs-j.ReleaseUs))
+}
+
+func seconds(us int64) float64 { return float64(us) / 1e6 }
