@@ -62,23 +62,25 @@ texts; for slurm, kube and ray without files the cluster's own commands are aske
 		},
 	}
 	flags := c.Flags()
-	flags.StringArrayVar(&f.req.Options, "option", nil, "a change of the cluster: H100=8, or 'drop NODE from fri to sat'")
-	flags.StringSliceVar(&f.req.Policies, "policy", []string{capacity.Now}, "the policies to compare, and now for that of "+
-		"--now")
+	flags.StringArrayVar(&f.req.Options, "option", nil, "a change of the cluster: H100=8, or "+
+		"'drop NODE from fri to sat'")
+	flags.StringSliceVar(&f.req.Policies, "policy", []string{capacity.Now}, "the policies to compare, and now for "+
+		"that of --now")
 	flags.StringVar(&f.req.Now, "now", "slurm", "the policy that is nearest to what the cluster does today")
 	flags.StringVar(&f.prices, "price", "", "price of a GPU for an hour, by type, e.g. H100=2.9,T4=0.35")
 	flags.StringVar(&f.req.Goal, "goal", "", "what a week must reach, e.g. 'p95 wait <= 1h', 'mean completion <= 6h' or "+
 		"'deadlines >= 95%'; several are joined by and")
 	flags.Float64Var(&f.req.Share, "share", 0.9, "the share of weeks that must reach the goal")
-	flags.StringSliceVar(&f.req.Buy, "buy", nil, "find the cheapest mix that reaches the goal, of at most so many GPUs of "+
-		"each type, e.g. H100=64,T4=128")
+	flags.StringSliceVar(&f.req.Buy, "buy", nil, "find the cheapest mix that reaches the goal, of at most so many "+
+		"GPUs of each type, e.g. H100=64,T4=128")
 	flags.IntVar(&f.req.Weeks, "weeks", 20, "how many weeks are drawn")
 	flags.IntVar(&f.req.Days, "days", 7, "how many days a drawn week has")
 	flags.Float64Var(&f.req.Growth, "growth", 1, "multiply the jobs of the history, e.g. 1.3")
-	flags.StringVar(&f.begins, "begins", "", "when an instance begins, e.g. 2026-11-16, so that days of the week are known")
+	flags.StringVar(&f.begins, "begins", "", "when an instance begins, e.g. 2026-11-16, so that days of the week "+
+		"are known")
 	flags.Uint64Var(&f.req.Seed, "seed", 1, "seed of the draws")
-	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many weeks are simulated at a time; the figures do "+
-		"not depend on it")
+	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many weeks are simulated at a time; the "+
+		"figures do not depend on it")
 	flags.StringVarP(&f.out, "output", "o", "", "write a page (HTML), tables (CSV, JSON) and every job of every week "+
 		"(CSV, compressed) into this folder")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
@@ -125,7 +127,8 @@ func (f *capacityFlags) run(ctx context.Context, args []string, w io.Writer) err
 		return capacityFault(err)
 	}
 	if f.out != "" {
-		if err := writeAll(f.out, []outFile{{"index.html", rep.Page}, {"report.json", rep.JSON}, {"rows.csv", rep.CSV}}); err != nil {
+		files := []outFile{{"index.html", rep.Page}, {"report.json", rep.JSON}, {"rows.csv", rep.CSV}}
+		if err := writeAll(f.out, files); err != nil {
 			return err
 		}
 	}

@@ -49,16 +49,6 @@ type cell struct {
 	weeks          []*Figures
 }
 
-// Figures are those of a week.
-type Figures struct {
-	MeanWaitS, P95WaitS, MeanCompletionS, P95CompletionS float64
-	DeadlinesMet                                         float64 // the share; 1 without deadlines
-	Reached                                              bool    // whether the week reaches the goal
-	Jobs                                                 int
-	HeldH                                                map[string]float64 // GPU hours that jobs held, by type
-	Queue                                                []int              // how many jobs wait at each hour
-}
-
 // grid is the table of all runs.
 type grid struct {
 	*plan
@@ -105,8 +95,12 @@ func (g *grid) run(ctx context.Context) error {
 func (g *grid) figures(w *Week) *Figures {
 	f := w.figures()
 	f.Reached, f.Jobs, f.HeldH, f.Queue = g.goal.reached(w), len(w.Jobs), map[string]float64{}, w.queue
+	f.UsedH = map[string]float64{}
 	for k, us := range w.HeldUs {
 		f.HeldH[k] = float64(us) / 3600e6
+	}
+	for k, us := range w.UsedUs {
+		f.UsedH[k] = float64(us) / 3600e6
 	}
 	return &f
 }

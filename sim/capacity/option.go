@@ -291,21 +291,3 @@ func useless(inst *hare.Instance, add []hare.TypeCount) (out []string) {
 	}
 	return out
 }
-
-// readBuy reads what a mix may have, such as H100=64.
-func (p *plan) readBuy(text string) error {
-	m := addText.FindStringSubmatch(strings.TrimSpace(text))
-	if m == nil {
-		return fault("buy", "%q: give the most GPUs of a type, such as H100=64", text)
-	}
-	most, err := strconv.ParseInt(m[2], 10, 64)
-	if err != nil || most < 1 || most > maxAdded {
-		return fault("buy", "%q: give 1 to %d GPUs", text, maxAdded)
-	}
-	if slices.ContainsFunc(p.buy, func(b bought) bool { return b.gpuType == m[1] }) {
-		return fault("buy", "%s is given twice", m[1])
-	}
-	step := like(&p.draw.cluster, m[1]).GPUs[0].Count
-	p.buy = append(p.buy, bought{m[1], int(most), min(step, int(most))})
-	return nil
-}

@@ -56,8 +56,7 @@ func (rep *Report) Page(w io.Writer) error {
 	if lines := rep.proved(); len(lines) > 0 {
 		data.Certain = &pageTable{1, []string{"option", "the mean completion gets shorter by at least", "and by at most"},
 			lines}
-		data.CertainText = fmt.Sprintf("For the last %s of the history, of plans that know all of them beforehand:",
-			words.Count(rep.CertainJobs, "job"))
+		data.CertainText = fmt.Sprintf("For %s of the history, of plans that know all of them beforehand:", rep.certainOf())
 	}
 	var err error
 	if data.Waits, err = rep.waits(); err != nil {

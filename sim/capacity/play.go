@@ -21,39 +21,6 @@ const (
 	planLatencyUs = 30e6
 )
 
-// Week is what became of one drawn week under a policy on the cluster of an option.
-type Week struct {
-	Jobs []Job // those that count, by submission
-
-	// HeldUs is the GPU time that the jobs held, by type, in microseconds.
-	HeldUs map[string]int64
-	// Deadlines counts the jobs with a deadline, Met those that ended by it.
-	Deadlines, Met int
-
-	waitsS, completionsS []float64 // sorted
-	queue                []int     // how many jobs wait at each hour
-}
-
-// Job is what became of a job of a drawn week. Times are from the beginning of the week.
-type Job struct {
-	ID, User              string
-	GPUs                  int64
-	SubmitS, StartS, EndS float64
-	DeadlineS             float64          // 0 is none
-	HeldUs                map[string]int64 // by type, the GPU time held, in microseconds
-}
-
-// figures are those of the table.
-func (w *Week) figures() Figures {
-	at := func(what string, share float64) float64 { return w.figure(bar{what: what, share: share}) }
-	f := Figures{MeanWaitS: at("wait", -1), P95WaitS: at("wait", 0.95), MeanCompletionS: at("completion", -1),
-		P95CompletionS: at("completion", 0.95), DeadlinesMet: 1}
-	if w.Deadlines > 0 {
-		f.DeadlinesMet = float64(w.Met) / float64(w.Deadlines)
-	}
-	return f
-}
-
 // holding is a task that holds GPUs.
 type holding struct {
 	sinceUs int64
@@ -96,6 +63,7 @@ func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *
 	}
 	held := make([]map[string]int64, len(inst.Jobs)) // by job and type, in microseconds
 	running := map[taskOf]holding{}
+	used, endUs := map[string]int64{}, w.beginUs+int64(p.Days)*dayUs
 	end := func(t taskOf, atUs int64) {
 		h, ok := running[t]
 		if !ok {
@@ -107,6 +75,7 @@ func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *
 		}
 		for _, g := range h.gpus {
 			held[t.job][kinds[g]] += atUs - h.sinceUs
+			used[kinds[g]] += max(0, min(atUs, endUs)-max(h.sinceUs, w.beginUs))
 		}
 	}
 	cfg := sim.Config{Name: by.name, NoSchedule: true, PlanLatencyUs: planLatencyUs, Faults: o.faults(w.beginUs),
@@ -147,7 +116,7 @@ func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *
 	if err != nil {
 		return nil, err
 	}
-	week = &Week{HeldUs: map[string]int64{}}
+	week = &Week{HeldUs: map[string]int64{}, UsedUs: used}
 	for i := w.first; i < len(inst.Jobs); i++ {
 		week.add(&inst.Jobs[i], &out.Jobs[i], held[i], w.beginUs)
 	}
@@ -186,3 +155,12 @@ func (w *Week) add(j *hare.Job, r *hare.JobResult, held map[string]int64, beginU
 }
 
 func seconds(us int64) float64 { return float64(us) / 1e6 }
+
+// instance is a week on the cluster of an option.
+func (s *sampler) instance(w *drawn, o *option) *hare.Instance {
+	out := *s.inst
+	out.Objective = hare.ObjectiveWeightedJCT
+	out.Cluster = o.cluster(&s.cluster)
+	out.Jobs = w.jobs
+	return &out
+}

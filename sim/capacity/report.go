@@ -59,7 +59,7 @@ type Row struct {
 	// SavedS is how much shorter the mean wait is than in the first row, week by week.
 	SavedS       Estimate  `json:"mean_wait_saved_s"`
 	DeadlinesMet *Estimate `json:"deadlines_met"` // nil: no job has a deadline
-	// GPUHours are those that the jobs of a week hold, Use their share of those that there are, by type.
+	// GPUHours are those that the jobs of a week hold, by type, and Use the share of the GPUs that is held in its days.
 	GPUHours map[string]Estimate `json:"gpu_hours"`
 	Use      map[string]float64  `json:"use"`
 	// CostPerWeek is that of all priced GPUs in the days of a week, AddedCostPerWeek that of those that the option
@@ -168,7 +168,8 @@ func (g *grid) row(c *cell, marked int) Row {
 	}
 	for _, t := range sortedKeys(count) {
 		e := est(func(f *Figures) float64 { return f.HeldH[t] })
-		r.GPUHours[t], r.Use[t] = e, e.Mean/(hours*float64(count[t]))
+		used := c.stat(func(f *Figures) float64 { return f.UsedH[t] })
+		r.GPUHours[t], r.Use[t] = e, used.Mean/(hours*float64(count[t]))
 		cost += float64(count[t]) * hours * g.Prices[t]
 		added += float64(o.added(t)) * hours * g.Prices[t]
 	}
@@ -233,7 +234,8 @@ func (rep *Report) decide() (out []string) {
 		} else {
 			best = 0
 			for i := range rows {
-				if rows[i].Reached.Share > rows[best].Reached.Share {
+				if a, b := rows[i].Reached.Share, rows[best].Reached.Share; a > b ||
+					a == b && rows[i].P95WaitS.Mean < rows[best].P95WaitS.Mean {
 					best = i
 				}
 			}
@@ -266,24 +268,34 @@ func (rep *Report) decide() (out []string) {
 		}
 		best := -1
 		for x := range rows {
-			if rows[x].Policy == rows[0].Policy && rows[x].Option != AsItIs && rows[i].P95WaitS.Mean <= rows[x].P95WaitS.Mean &&
-				rows[x].P95WaitS.Mean < rows[0].P95WaitS.Mean &&
-				(best < 0 || rows[x].P95WaitS.Mean < rows[best].P95WaitS.Mean) {
+			if rows[x].Policy != rows[0].Policy || rows[x].Option == AsItIs {
+				continue
+			}
+			if p := rows[x].P95WaitS.Mean; rows[i].P95WaitS.Mean <= p && p < rows[0].P95WaitS.Mean &&
+				(best < 0 || p < rows[best].P95WaitS.Mean) {
 				best = x
 			}
 		}
 		if best >= 0 {
-			out = append(out, fmt.Sprintf("The policy %s reaches on the cluster as it is the p95 wait that %s reaches under %s%s.",
-				rows[i].Policy, rows[best].Option, rows[best].Policy, rows[best].costs()))
+			out = append(out, fmt.Sprintf("The policy %s reaches on the cluster as it is the p95 wait that %s reaches "+
+				"under %s%s.", rows[i].Policy, rows[best].Option, rows[best].Policy, rows[best].costs()))
 		}
 	}
 	for _, c := range rep.Certain {
 		if c.Endless && c.MostS != nil {
-			out = append(out, fmt.Sprintf("No number of %s shortens the mean completion of the best plan for the history by "+
-				"more than %s (proved).", c.Option, words.Seconds(*c.MostS)))
+			out = append(out, fmt.Sprintf("No number of %s shortens the mean completion of the best plan for %s of the "+
+				"history by more than %s (proved).", c.Option, rep.certainOf(), words.Seconds(*c.MostS)))
 		}
 	}
 	return out
+}
+
+// certainOf names the jobs that what is proved is about.
+func (rep *Report) certainOf() string {
+	if rep.CertainJobs == certainJobs {
+		return fmt.Sprintf("the last %d jobs", rep.CertainJobs)
+	}
+	return "the " + words.Count(rep.CertainJobs, "job")
 }
 
 func cheaper(a, b *Row) bool {
@@ -364,15 +376,16 @@ func (g *grid) assumed() []string {
 	s := g.draw
 	kinds := "any day of the history"
 	if !s.origin.IsZero() {
-		kinds = "a day of the history of the same kind: of the same name where there are four, otherwise working day or weekend"
+		kinds = "a day of the history of the same kind: of the same name where there are four, otherwise working day or " +
+			"weekend"
 	}
 	out := []string{
 		fmt.Sprintf("each day of a week is drawn from %s, with all that was submitted on it; growth adds what users did on "+
 			"other such days. A trend of the history is not continued", kinds),
 		fmt.Sprintf("weeks begin with %d drawn days that do not count, so that the queue is not empty, and are simulated "+
 			"until their jobs have ended", warmUpDays),
-		"jobs take on each GPU type what the history's jobs take; policies know no durations beforehand, but estimates and " +
-			"what ended; plans are 30 s late",
+		"jobs take on each GPU type what the history's jobs take; policies know no durations beforehand, but estimates " +
+			"and what ended; plans are 30 s late",
 		"policies learn of an outage when it begins",
 	}
 	if s.lost.running > 0 {

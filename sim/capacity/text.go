@@ -33,7 +33,7 @@ func (rep *Report) Text(out io.Writer) error {
 		fmt.Fprintln(&b, line)
 	}
 	if proved := rep.proved(); len(proved) > 0 {
-		fmt.Fprintf(&b, "\nProved for the best plan of the last %s of the history:\n", words.Count(rep.CertainJobs, "job"))
+		fmt.Fprintf(&b, "\nProved for the best plan of %s of the history:\n", rep.certainOf())
 		for _, c := range proved {
 			fmt.Fprintf(&b, "  %s: the mean completion gets shorter by %s to %s\n", c[0], c[1], c[2])
 		}
@@ -53,7 +53,8 @@ func (rep *Report) what() string {
 		growth = fmt.Sprintf(", × %v", rep.Growth)
 	}
 	return fmt.Sprintf("%s of %s of history, drawn into %s of %s%s with %.0f jobs each", words.Count(rep.Jobs, "job"),
-		words.Count(rep.HistoryDays, "day"), words.Count(rep.Weeks, "week"), words.Count(rep.Days, "day"), growth, rep.WeekJobs)
+		words.Count(rep.HistoryDays, "day"),
+		words.Count(rep.Weeks, "week"), words.Count(rep.Days, "day"), growth, rep.WeekJobs)
 }
 
 // table is the table of all rows in words.

@@ -62,8 +62,8 @@ func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64)
 	}
 	n := int((last+s.midnightUs())/dayUs) + 1
 	if n < days {
-		return nil, fault("days", "the history has jobs of %s, and weeks of %d days are to be drawn: give a longer history, "+
-			"or --days %d", words.Count(n, "day"), days, n)
+		return nil, fault("days", "the history has jobs of %s, and weeks of %d days are to be drawn: give a longer "+
+			"history, or --days %d", words.Count(n, "day"), days, n)
 	}
 	s.blocks = make([][]block, n)
 	for i := range inst.Jobs {
@@ -258,15 +258,6 @@ func (s *sampler) week(seed uint64, w int) *drawn {
 		out.jobs, out.source = append(out.jobs, j), append(out.source, c.job)
 	}
 	return out
-}
-
-// instance is a week on the cluster of an option.
-func (s *sampler) instance(w *drawn, o *option) *hare.Instance {
-	out := *s.inst
-	out.Objective = hare.ObjectiveWeightedJCT
-	out.Cluster = o.cluster(&s.cluster)
-	out.Jobs = w.jobs
-	return &out
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
