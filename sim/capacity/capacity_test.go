@@ -168,11 +168,12 @@ func TestRefusals(t *testing.T) {
 		"option: \"drop a from sat to fri\" ends before it begins": one(func(r *capacity.Request) {
 			r.Options = []string{"drop a from sat to fri"}
 		}),
-		"option: \"drop c\": there is no node c": one(func(r *capacity.Request) { r.Options = []string{"drop c"} }),
-		"option: \"A=4,A=8\" adds A twice":       one(func(r *capacity.Request) { r.Options = []string{"A=4,A=8"} }),
-		"option: \"A=-4\" adds -4 GPUs":          one(func(r *capacity.Request) { r.Options = []string{"A=-4"} }),
-		"option: \"A=4\" is given twice":         one(func(r *capacity.Request) { r.Options = []string{"A=4", "A=4"} }),
-		"option: \"more\": \"more\" is neither":  one(func(r *capacity.Request) { r.Options = []string{"more"} }),
+		"option: \"drop c\": there is no node c":    one(func(r *capacity.Request) { r.Options = []string{"drop c"} }),
+		"option: \"A=4,A=8\" adds A twice":          one(func(r *capacity.Request) { r.Options = []string{"A=4,A=8"} }),
+		"option: \"A=-4\" adds -4 GPUs":             one(func(r *capacity.Request) { r.Options = []string{"A=-4"} }),
+		"option: \"a=4\": there is no a: write A=4": one(func(r *capacity.Request) { r.Options = []string{"a=4"} }),
+		"option: \"A=4\" is given twice":            one(func(r *capacity.Request) { r.Options = []string{"A=4", "A=4"} }),
+		"option: \"more\": \"more\" is neither":     one(func(r *capacity.Request) { r.Options = []string{"more"} }),
 		"option: \"drop a,drop a\": a is dropped twice": one(func(r *capacity.Request) {
 			r.Options = []string{"drop a,drop a"}
 		}),

@@ -77,11 +77,41 @@ func readOption(text string, inst *hare.Instance, s *sampler) (option, error) {
 		case slices.ContainsFunc(o.add, func(x hare.TypeCount) bool { return x.Type == m[1] }):
 			return o, fault("option", "%q adds %s twice: give one number", o.text, m[1])
 		}
+		if other := spelled(inst, m[1]); other != "" {
+			return o, fault("option", "%q: there is no %s: write %s=%d", o.text, m[1], other, count)
+		}
 		o.add = append(o.add, hare.TypeCount{Type: m[1], Count: int(count)})
 	}
 	slices.SortFunc(o.add, func(a, b hare.TypeCount) int { return cmp.Compare(a.Type, b.Type) })
 	o.useful = useless(inst, o.add)
 	return o, nil
+}
+
+// spelled is the GPU type of an instance that differs from a name in upper and lower case alone, if any.
+func spelled(inst *hare.Instance, name string) (other string) {
+	look := func(gpuType string) bool {
+		if gpuType != name && strings.EqualFold(gpuType, name) {
+			other = gpuType
+		}
+		return gpuType == name
+	}
+	for i := range inst.Cluster.Nodes {
+		for _, g := range inst.Cluster.Nodes[i].GPUs {
+			if look(g.Type) {
+				return ""
+			}
+		}
+	}
+	for i := range inst.Jobs {
+		for x := range inst.Jobs[i].ShapeCount() {
+			for _, p := range inst.Jobs[i].Shape(x).On {
+				if look(p.Type) {
+					return ""
+				}
+			}
+		}
+	}
+	return other
 }
 
 // maxAdded limits the GPUs of a type that an option adds.

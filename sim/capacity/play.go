@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -15,8 +16,11 @@ import (
 )
 
 const (
-	// quantumUs is about how long the rounds are into which those of long jobs are merged.
-	quantumUs = 60e6
+	// quantumUs is about how long the rounds are at least into which those of long jobs are merged, and weekTasks about
+	// how many tasks the jobs of a week then have together at most: more are slower and say little more.
+	quantumUs, weekTasks = int64(60e6), 100_000
+	// weekPlans is about how many plans are made in a week at most: fewer are faster and somewhat worse.
+	weekPlans = 300
 	// planLatencyUs is how late plans are, as those of a helper that decides at this interval.
 	planLatencyUs = 30e6
 )
@@ -41,9 +45,10 @@ func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *
 		}
 	}()
 	inst := p.draw.instance(w, o)
-	merged := sim.Merge(inst, quantumUs)
-	rules, err := by.info.NewTask(ctx, merged.Inst, policies.Config{Rolling: rolling.Config{Aside: true},
-		Estimates: true})
+	merged := sim.Merge(inst, roundUs(inst))
+	every := max(planLatencyUs, int64(p.Days+warmUpDays)*dayUs/weekPlans)
+	rules, err := by.info.NewTask(ctx, merged.Inst, policies.Config{Estimates: true,
+		Rolling: rolling.Config{Aside: true, PlanEveryUs: every, MaxAgeUs: 2 * planLatencyUs}})
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +136,20 @@ func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *
 	slices.Sort(week.waitsS)
 	slices.Sort(week.completionsS)
 	return week, nil
+}
+
+// roundUs is about how long merged rounds are.
+func roundUs(inst *hare.Instance) int64 {
+	sum := 0.0
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		if least := slices.MinFunc(j.On, func(a, b hare.Profile) int {
+			return cmp.Compare(a.DurationUs(), b.DurationUs())
+		}); j.Sync == hare.Gang {
+			sum += float64(least.DurationUs()) * float64(j.Rounds) * float64(j.Tasks)
+		}
+	}
+	return max(quantumUs, int64(sum/weekTasks)/quantumUs*quantumUs)
 }
 
 // add adds what became of a job.

@@ -180,6 +180,9 @@ func (p *plan) readBuy(text string) error {
 	if err != nil || most < 1 || most > maxAdded {
 		return fault("buy", "%q: give 1 to %d GPUs", text, maxAdded)
 	}
+	if other := spelled(p.History, m[1]); other != "" {
+		return fault("buy", "there is no %s: write %s=%d", m[1], other, most)
+	}
 	if slices.ContainsFunc(p.buy, func(b bought) bool { return b.gpuType == m[1] }) {
 		return fault("buy", "%s is given twice", m[1])
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -385,7 +386,7 @@ func (g *grid) assumed() []string {
 		fmt.Sprintf("weeks begin with %d drawn days that do not count, so that the queue is not empty, and are simulated "+
 			"until their jobs have ended", warmUpDays),
 		"jobs take on each GPU type what the history's jobs take; policies know no durations beforehand, but estimates " +
-			"and what ended; plans are 30 s late",
+			"and what ended; plans are 30 s late, and at most " + strconv.Itoa(weekPlans) + " are made in a week",
 		"policies learn of an outage when it begins",
 	}
 	if s.lost.running > 0 {
