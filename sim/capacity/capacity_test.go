@@ -46,9 +46,11 @@ func plan(t *testing.T, req capacity.Request, cfg capacity.Config) *capacity.Rep
 // TestPlan checks that the report is the same for any number of workers, that more GPUs and shorter outages are never
 // worse in any column, that hours and money follow from the jobs, and that savings stay within what is proved.
 func TestPlan(t *testing.T) {
-	req := capacity.Request{History: history(150), Origin: monday, Weeks: 6, Seed: 3, Goal: "p95 wait <= 30m and deadlines >= 90%",
+	req := capacity.Request{History: history(150), Origin: monday, Weeks: 6, Seed: 3,
+		Goal:     "p95 wait <= 30m and deadlines >= 90%",
 		Options:  []string{"A=2", "A=8", "A=8,B=4", "C=4", "drop r1 from thu to fri", "drop r1 from wed 12:00 to sat"},
-		Policies: []string{capacity.Now, "rolling"}, Prices: map[string]float64{"A": 2, "B": 0.5}, Buy: []string{"A=16", "B=16"}}
+		Policies: []string{capacity.Now, "rolling"}, Prices: map[string]float64{"A": 2, "B": 0.5},
+		Buy: []string{"A=16", "B=16"}}
 	held := map[string]float64{}
 	rep := plan(t, req, capacity.Config{Parallel: 2, Week: func(option, policy string, week int, w *capacity.Week) error {
 		for i := range w.Jobs {
@@ -114,7 +116,8 @@ func TestPlan(t *testing.T) {
 	if err := errors.Join(rep.Page(&page), rep.Text(&text), rep.CSV(&table)); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(page.String(), "Cost against waiting") || strings.Count(table.String(), "\n") != len(rep.Rows)+1 {
+	if !strings.Contains(page.String(), "Cost against waiting") ||
+		strings.Count(table.String(), "\n") != len(rep.Rows)+1 {
 		t.Error("the page has no costs, or the table not all rows")
 	}
 }
@@ -168,12 +171,16 @@ func TestRefusals(t *testing.T) {
 		"option: \"drop a from sat to fri\" ends before it begins": one(func(r *capacity.Request) {
 			r.Options = []string{"drop a from sat to fri"}
 		}),
-		"option: \"drop c\": there is no node c":    one(func(r *capacity.Request) { r.Options = []string{"drop c"} }),
-		"option: \"A=4,A=8\" adds A twice":          one(func(r *capacity.Request) { r.Options = []string{"A=4,A=8"} }),
-		"option: \"A=-4\" adds -4 GPUs":             one(func(r *capacity.Request) { r.Options = []string{"A=-4"} }),
-		"option: \"a=4\": there is no a: write A=4": one(func(r *capacity.Request) { r.Options = []string{"a=4"} }),
-		"option: \"A=4\" is given twice":            one(func(r *capacity.Request) { r.Options = []string{"A=4", "A=4"} }),
-		"option: \"more\": \"more\" is neither":     one(func(r *capacity.Request) { r.Options = []string{"more"} }),
+		"option: \"drop c\": there is no node c": one(func(r *capacity.Request) {
+			r.Options = []string{"drop c"}
+		}),
+		"option: \"A=4,A=8\" adds A twice": one(func(r *capacity.Request) { r.Options = []string{"A=4,A=8"} }),
+		"option: \"A=-4\" adds -4 GPUs":    one(func(r *capacity.Request) { r.Options = []string{"A=-4"} }),
+		"option: \"a=4\": there is no a: write A=4": one(func(r *capacity.Request) {
+			r.Options = []string{"a=4"}
+		}),
+		"option: \"A=4\" is given twice":        one(func(r *capacity.Request) { r.Options = []string{"A=4", "A=4"} }),
+		"option: \"more\": \"more\" is neither": one(func(r *capacity.Request) { r.Options = []string{"more"} }),
 		"option: \"drop a,drop a\": a is dropped twice": one(func(r *capacity.Request) {
 			r.Options = []string{"drop a,drop a"}
 		}),
@@ -181,8 +188,12 @@ func TestRefusals(t *testing.T) {
 		"growth: -1: give a factor above 0":                          one(func(r *capacity.Request) { r.Growth = -1 }),
 		"weeks: -1":                                                  one(func(r *capacity.Request) { r.Weeks = -1 }),
 		"share: 2":                                                   one(func(r *capacity.Request) { r.Share = 2 }),
-		"policy: unknown policy":                                     one(func(r *capacity.Request) { r.Policies = []string{"slrm"} }),
-		"goal: the cheapest mix needs a goal":                        one(func(r *capacity.Request) { r.Buy, r.Prices = []string{"A=8"}, map[string]float64{"A": 1} }),
+		"policy: unknown policy": one(func(r *capacity.Request) {
+			r.Policies = []string{"slrm"}
+		}),
+		"goal: the cheapest mix needs a goal": one(func(r *capacity.Request) {
+			r.Buy, r.Prices = []string{"A=8"}, map[string]float64{"A": 1}
+		}),
 		"price: the cheapest mix needs a price of A": one(func(r *capacity.Request) {
 			r.Buy, r.Goal = []string{"A=8"}, "p95 wait <= 1h"
 		}),

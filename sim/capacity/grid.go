@@ -189,9 +189,6 @@ func (f *Figures) atMost(s *Figures) (lowered bool) {
 	return lowered
 }
 
-// cell is the one of an option and a policy.
-func (g *grid) cell(option, policy int) *cell { return &g.cells[option*len(g.policies)+policy] }
-
 // stat is a figure over the weeks of a cell.
 func (c *cell) stat(of func(*Figures) float64) (s sim.Stat) {
 	for _, w := range c.weeks {
