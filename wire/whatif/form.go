@@ -24,7 +24,7 @@ var Form wire.Form = requestTable
 
 // requestTable has every field of the document; the fields stand here and in the types of
 // requests, and nowhere else.
-var requestTable = wire.NewTable("WhatIfRequest", "WhatIfRequest asks what would change.",
+var requestTable = wire.NewTable("WhatIfRequest", "WhatIfRequest asks what would change.", append([]wire.Field[Request]{
 	wire.NewField("base", wire.RefTo(baseTable),
 		func(r *wire.Reader, q *Request) error { return baseTable.Read(r, &q.Base) },
 		func(b []byte, q *Request) []byte { return baseTable.Append(b, &q.Base) }).
@@ -37,7 +37,7 @@ var requestTable = wire.NewTable("WhatIfRequest", "WhatIfRequest asks what would
 		func(r *wire.Reader, q *Request) error { return pruneTable.Read(r, q) }, writePrune),
 	wire.Bool("ordered", func(q *Request) *bool { return &q.Ordered }).
 		About("ordered asks for the scenarios in their order, not as they finish."),
-).Check(func(q *Request, _ wire.Members, found *hare.InvalidErrors) {
+}, wire.TagFields(func(q *Request) *wire.Tags { return &q.Tags })...)...).Check(func(q *Request, _ wire.Members, found *hare.InvalidErrors) {
 	noDetail("/options", &q.Options, found)
 	ids := make(map[string]int, len(q.Scenarios))
 	for i := range q.Scenarios {
