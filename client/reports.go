@@ -42,7 +42,7 @@ func (c *Client) reports(ctx context.Context, path string, query url.Values) ite
 	return pages(ctx, c, path, "after", query, func(page json.RawMessage) ([]*StoredReport, string, error) {
 		var p struct {
 			Reports []*StoredReport `json:"reports"`
-			Next    string    `json:"next"`
+			Next    string          `json:"next"`
 		}
 		err := json.Unmarshal(page, &p)
 		return p.Reports, p.Next, err
@@ -75,7 +75,9 @@ func (c *Client) KeptSimulation(ctx context.Context, id string) (*simulatedoc.An
 }
 
 // DeleteWhatIf removes a what-if that the server keeps.
-func (c *Client) DeleteWhatIf(ctx context.Context, id string) error { return c.remove(ctx, whatIfPath(id)) }
+func (c *Client) DeleteWhatIf(ctx context.Context, id string) error {
+	return c.remove(ctx, whatIfPath(id))
+}
 
 // DeleteSimulation removes a simulation that the server keeps.
 func (c *Client) DeleteSimulation(ctx context.Context, id string) error {
