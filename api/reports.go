@@ -225,13 +225,6 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, kind, media s
 	return write(w, "text/html; charset=utf-8", b.Bytes())
 }
 
-func sendStored(w http.ResponseWriter, media string, text io.Reader, size int64) error {
-	w.Header().Set("Content-Type", media)
-	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
-	_, err := io.Copy(w, text)
-	return err
-}
-
 // whatIfPage writes the page of hare whatif --plot.
 func whatIfPage(w io.Writer, title string, answer io.Reader) error {
 	var lines []*whatif.Line
@@ -261,7 +254,8 @@ func whatIfPage(w io.Writer, title string, answer io.Reader) error {
 	}
 	err := plot.IntervalsHTML(w, a.Intervals(), plot.Options{Title: title})
 	if errors.Is(err, plot.ErrNoIntervals) {
-		return &statusError{http.StatusNotFound, "no_intervals", "no scenario has an interval to draw: ask for " + kindNDJSON}
+		return &statusError{http.StatusNotFound, "no_intervals", "no scenario has an interval to draw: ask for " +
+			kindNDJSON}
 	}
 	return err
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -319,6 +321,14 @@ func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info solves.
 	}
 	defer func() { _ = stored.Close() }()
 	return sendStored(w, kind, stored, size)
+}
+
+// sendStored sends a stored document of this size.
+func sendStored(w http.ResponseWriter, media string, text io.Reader, size int64) error {
+	w.Header().Set("Content-Type", media)
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	_, err := io.Copy(w, text)
+	return err
 }
 
 // encodeResult writes a result as one document or as NDJSON.

@@ -118,7 +118,8 @@ func theOne[T any](r *remote, what, id string, list iter.Seq2[T, error], idOf fu
 		if what != string(kindSolve) {
 			list += " --kind " + what
 		}
-		return found, usageError{fmt.Errorf("the server %s has no %s %s: %s shows them", r.base, what, words.Plain(id), list)}
+		return found, usageError{fmt.Errorf("the server %s has no %s %s: %s shows them", r.base, what, words.Plain(id),
+			list)}
 	case 1:
 		return found, nil
 	}

@@ -40,7 +40,7 @@ func TestSolvesAndSessions(t *testing.T) {
 		{"solves list --kind simulation", 0, "no simulations\n", ""},
 		{"solves list --kind session", exitUsage, "", `--kind "session": must be one of solve, what-if, simulation`},
 		{"solves list --kind what-if --status failed", exitUsage, "", "--status is for solves"},
-		{"simulate --instance i.json --policy hlas --name three -q", exitUsage, "", "--name is for simulations that a server"},
+		{"simulate --instance i.json --policy hlas --name three -q", exitUsage, "", "--name is for simulations"},
 		{"simulate --instance i.json --policy hlas --server SERVER --name three --label team=vision -q", 0, "hlas", ""},
 		{"solves list --kind simulation --label team=vision --q THREE", 0, "SENT", ""},
 		{"solves list --kind what-if", 0, "no what-ifs\n", ""},

@@ -2,29 +2,13 @@ package solves
 
 import (
 	"context"
-	"crypto/rand"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/wire"
 )
-
-// Kinds of reports.
-const (
-	KindWhatIf     = "what-if"
-	KindSimulation = "simulation"
-)
-
-// reportKind returns the kind of a report, and "" for a solve, whose kind says what its work is.
-func reportKind(kind string) string {
-	if kind == KindWhatIf || kind == KindSimulation {
-		return kind
-	}
-	return ""
-}
 
 // Reports are the requests of one kind that were answered at once, with their answers. They are records of the same
 // store as solves, under the same limits of age, size and quota.
@@ -43,9 +27,6 @@ type Report struct {
 	Began           time.Time // when the request arrived
 	Request, Answer []byte
 }
-
-// NewID returns an ID for a solve or a report.
-func NewID() string { return strings.ToLower(rand.Text()) }
 
 // Room returns the *admission.QuotaError of a tenant that may store nothing more.
 func (ss *Solves) Room(tenant string) error { return ss.cfg.Quotas.Room(tenant) }
