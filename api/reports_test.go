@@ -20,6 +20,17 @@ var reportKinds = map[string]struct{ rest, media, code, page string }{
 	"/v1/simulations": {`"instance":%s,"policies":["hlas"]`, "application/json", "no_simulation", "Simulated schedulers"},
 }
 
+// report makes a what-if or a simulation and returns its id.
+func (s *keyedServer) report(t testing.TB, key, path, body string) string {
+	t.Helper()
+	got := s.call(t, key, "POST", path, body)
+	id, ok := strings.CutPrefix(got.header.Get("Location"), path+"/")
+	if !ok {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	return id
+}
+
 // TestReports keeps what-ifs and simulations, finds them by name and label, and reads and deletes them.
 func TestReports(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
