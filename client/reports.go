@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -50,23 +48,20 @@ func (c *Client) reports(ctx context.Context, path string, query url.Values) ite
 }
 
 // KeptWhatIf returns what a what-if that the server keeps was answered.
-func (c *Client) KeptWhatIf(ctx context.Context, id string) (all []Outcome, err error) {
+func (c *Client) KeptWhatIf(ctx context.Context, id string) ([]Outcome, error) {
 	var text bytes.Buffer
+	var all []Outcome
 	if err := c.copy(ctx, whatIfPath(id), "application/x-ndjson", nil, &text); err != nil {
 		return nil, err
 	}
-	for d := json.NewDecoder(&text); ; {
-		var o Outcome
-		if err := d.Decode(&o.Data); errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err == nil {
-			err = json.Unmarshal(o.Data, &o)
-		}
-		if err != nil {
+	for line := range bytes.Lines(text.Bytes()) {
+		o := Outcome{Data: bytes.TrimRight(line, "\n")}
+		if err := json.Unmarshal(line, &o); err != nil {
 			return nil, malformedLine(err)
 		}
 		all = append(all, o)
 	}
+	return all, nil
 }
 
 // KeptSimulation returns what a simulation that the server keeps was answered.
