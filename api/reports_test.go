@@ -2,15 +2,20 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/serve/access"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/solves"
+	"github.com/hare-sched/hare/serve/store"
+	"github.com/hare-sched/hare/solver"
 )
 
 // reportKinds are the paths of reports with the rest of a request.
@@ -201,6 +206,31 @@ func TestReportsOfStreams(t *testing.T) {
 		_ = resp.Body.Close()
 		if text != "" {
 			t.Errorf("no summary: %s", text)
+		}
+	}
+}
+
+// fullSolves is a store on a disk that is full.
+type fullSolves struct{ *store.MemorySolves }
+
+func (fullSolves) WriteSolves(context.Context, *store.SolveBatch) error { return store.ErrStorage }
+
+// A full disk costs no answer.
+func TestReportsOnAFullDisk(t *testing.T) {
+	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}})
+	kept, err := solves.Open(t.Context(), solves.Config{Service: svc, Store: fullSolves{store.NewMemorySolves()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = kept.Close() }()
+	h := api.New(svc, api.Config{Solves: kept})
+	for path, kind := range reportKinds {
+		w := request(t, h, "POST", path, "{"+fmt.Sprintf(kind.rest, example(t))+"}")
+		if w.Code != 200 || kind.media == "application/json" && w.Header().Get("Location") != "" {
+			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+		}
+		if list := request(t, h, "GET", path, ""); !strings.Contains(list.Body.String(), `"reports":[]`) {
+			t.Errorf("%s", list.Body)
 		}
 	}
 }
