@@ -25,6 +25,8 @@ func (s *server) homeLinks() []homeLink {
 		{"/readyz", "whether it takes work", false},
 		{"/v1/version", "the versions of Hare and of its LP engine", false},
 		{"/v1/solves", "the solves that are kept", keys},
+		{"/v1/what-if", "the what-ifs that are kept", keys},
+		{"/v1/simulations", "the simulations that are kept", keys},
 	}
 	if s.cfg.Sessions != nil {
 		links = append(links, homeLink{"/v1/sessions", "the online sessions", keys},
@@ -69,7 +71,7 @@ func (s *server) homeText() string {
 		if l.key {
 			key = ", with a key"
 		}
-		fmt.Fprintf(&b, "%-14s %s%s\n", l.path, l.text, key)
+		fmt.Fprintf(&b, "%-16s %s%s\n", l.path, l.text, key)
 	}
 	return b.String()
 }

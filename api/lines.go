@@ -14,6 +14,8 @@ type lineWriter struct {
 	control *http.ResponseController
 	timeout time.Duration
 	began   bool // a line was sent
+	// location is the path under which the answer will be kept.
+	location string
 }
 
 func newLineWriter(w http.ResponseWriter, timeout time.Duration) *lineWriter {
@@ -25,10 +27,18 @@ func (lw *lineWriter) write(v any) error {
 	if err != nil {
 		return err
 	}
+	return lw.send(append(line, '\n'))
+}
+
+// send sends one line that is encoded.
+func (lw *lineWriter) send(line []byte) error {
+	if !lw.began && lw.location != "" {
+		lw.w.Header().Set("Location", lw.location)
+	}
 	lw.began = true
 	lw.w.Header().Set("Content-Type", kindNDJSON)
 	_ = lw.control.SetWriteDeadline(time.Now().Add(lw.timeout))
-	if _, err := lw.w.Write(append(line, '\n')); err != nil {
+	if _, err := lw.w.Write(line); err != nil {
 		return err
 	}
 	if err := lw.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {

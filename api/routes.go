@@ -184,6 +184,10 @@ func (s *server) sessionRoutes(r chi.Router) {
 
 func (s *server) simulationRoutes(r chi.Router) {
 	r.Post("/v1/simulations", s.handle(s.admit(s.simulate)))
+	r.Get("/v1/simulations", s.handle(s.listSimulations, "label"+repeatable, "q", "limit", "after"))
+	r.Get("/v1/simulations/{id}", s.handle(s.admit(s.getSimulation)))
+	r.Get("/v1/simulations/{id}/request", s.handle(s.getSimulationRequest))
+	r.Delete("/v1/simulations/{id}", s.handle(s.deleteSimulation))
 }
 
 func (s *server) solveRoutes(r chi.Router) {
@@ -209,6 +213,10 @@ func (s *server) solveRoutes(r chi.Router) {
 
 func (s *server) whatIfRoutes(r chi.Router) {
 	r.Post("/v1/what-if", uncompressed(s.handle(s.admit(s.whatIf))))
+	r.Get("/v1/what-if", s.handle(s.listWhatIfs, "label"+repeatable, "q", "limit", "after"))
+	r.Get("/v1/what-if/{id}", s.handle(s.admit(s.getWhatIf)))
+	r.Get("/v1/what-if/{id}/request", s.handle(s.getWhatIfRequest))
+	r.Delete("/v1/what-if/{id}", s.handle(s.deleteWhatIf))
 	r.Get("/v1/solves/{id}/prices", s.handle(s.admit(s.prices)))
 	r.Get("/v1/solves/{id}/prices.svg", s.handle(s.admit(s.pricesPicture)))
 }

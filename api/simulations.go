@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/sim/study"
+	"github.com/hare-sched/hare/wire"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
@@ -44,7 +47,8 @@ const progressEvery = time.Second
 //	@Description	GPU. The answer as NDJSON has a line for each run as soon as it ends, lines of progress
 //	@Description	between these, and a summary as the last line; if a run fails after the first line, the last
 //	@Description	line has the problem. If time_limit_s passes, status is deadline and the answer has the runs
-//	@Description	that had ended. If the client disconnects, the simulation ends.
+//	@Description	that had ended. If the client disconnects, the simulation ends. The server keeps the request and
+//	@Description	the answer, as it keeps solves: Location is where, with the name and the labels of the request.
 //	@Tags			scheduling
 //	@ID				simulate
 //	@Param			body	body	openapi.SimulationRequest	true	"policies, jobs and where they run"
@@ -66,14 +70,18 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	req, err := s.readSimulation(w, r)
+	req, text, err := s.readSimulation(w, r)
 	if err != nil {
 		return err
 	}
+	if err := s.cfg.Solves.Room(tenantOf(r.Context())); err != nil {
+		return err
+	}
+	kept := s.report(r, solves.KindSimulation, wire.Tags{Name: req.Name, Labels: req.Labels}, text)
 	if kind == kindNDJSON {
 		uncompressed(s.handle(func(w http.ResponseWriter,
 			r *http.Request) error {
-			return s.simulateLines(w, r, req)
+			return s.simulateLines(w, r, req, kept)
 		}))(w, r)
 		return nil
 	}
@@ -81,17 +89,34 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if kept.Answer, err = simulationAnswer(ans, req.Detail); err != nil {
+		return err
+	}
+	if kept.keep() {
+		w.Header().Set("Location", kept.path())
+	}
+	return write(w, kindJSON, kept.Answer)
+}
+
+// simulationAnswer is the answer in JSON.
+func simulationAnswer(ans *study.Answer, detail string) ([]byte, error) {
 	out := simulatedoc.Answer{Status: ans.Status, Asked: int64(ans.Asked), Runs: make([]simulatedoc.Run, len(ans.Runs)),
 		Summary: ans.Summary}
 	for i := range ans.Runs {
-		out.Runs[i] = *describeRun(&ans.Runs[i], req.Detail)
+		out.Runs[i] = *describeRun(&ans.Runs[i], detail)
 	}
-	return answerJSON(w, http.StatusOK, out)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(out)
+	return b.Bytes(), err
 }
 
 // simulateLines answers with NDJSON.
-func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, req *simulatedoc.Request) error {
+func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, req *simulatedoc.Request,
+	kept *keptReport) error {
 	lines := newLineWriter(w, s.cfg.BodyTime)
+	lines.location = kept.path()
 	defer lines.end()
 	reported := time.Now()
 	runs := int64(0)
@@ -114,23 +139,27 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, req *simu
 		}
 		return lines.write(simulationLine{Line: simulatedoc.Line{Kind: "error"}, Error: s.problemDocument(r, err)})
 	}
+	if kept.Answer, err = simulationAnswer(ans, req.Detail); err != nil {
+		return err
+	}
+	kept.keep()
 	return lines.write(simulatedoc.Line{Kind: "summary", Summary: &simulatedoc.LastLine{Status: ans.Status,
 		Asked: int64(ans.Asked), Runs: runs, Summary: ans.Summary}})
 }
 
-// readSimulation decodes the document of the request.
-func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simulatedoc.Request, err error) {
+// readSimulation decodes the document of the request, and returns its text too.
+func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simulatedoc.Request, _ []byte, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
 	text, err := s.body(w, r, s.bodyLimit(r.Context()))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	doc, err := decode(s, r, text, simulatedoc.Decode)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return doc, s.claimWork(r, len(text), service.SimulationFootprint(doc))
+	return doc, text, s.claimWork(r, len(text), service.SimulationFootprint(doc))
 }
 
 // simulation runs a simulation inside a span.

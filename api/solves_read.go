@@ -137,7 +137,6 @@ func (s *server) changed(ctx context.Context, info solves.Info, tag string) (sol
 //	@Router			/v1/solves [get]
 func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	var err error
 	oneOf := func(name string, known ...string) (string, error) {
 		v := q.Get(name)
 		if q.Has(name) && !slices.Contains(known, v) {
@@ -145,8 +144,11 @@ func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 		}
 		return v, nil
 	}
-	f := solves.Filter{Limit: 100, After: q.Get("after"), InstanceSHA256: q.Get("instance_sha256"), Labels: q["label"],
-		Text: q.Get("q")}
+	f, err := tagFilter(r)
+	if err != nil {
+		return err
+	}
+	f.InstanceSHA256 = q.Get("instance_sha256")
 	if f.Status, err = oneOf("status", solves.StatusQueued, solves.StatusRunning, solves.StatusSucceeded,
 		solves.StatusCancelled, solves.StatusFailed); err != nil {
 		return err
@@ -160,19 +162,9 @@ func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 		(err != nil || len(sum) != sha256.Size) {
 		return badQuery("?instance_sha256= must be 64 hexadecimal digits, as hare hash prints them")
 	}
-	if q.Has("limit") {
-		n, ok := digits(q.Get("limit"))
-		if !ok || n < 1 || n > maxListed {
-			return badQuery("?limit= must be a whole number from 1 to %d", maxListed)
-		}
-		f.Limit = int(n)
-	}
 	infos, next, err := s.cfg.Solves.List(r.Context(), tenantOf(r.Context()), f)
-	if fault := (*hare.InvalidError)(nil); errors.As(err, &fault) {
-		return badQuery("?after= must be the next of a list")
-	}
 	if err != nil {
-		return err
+		return badCursor(err)
 	}
 	list := solveListJSON{Solves: make([]solveJSON, len(infos)), Next: next}
 	for i := range infos {
@@ -183,6 +175,28 @@ func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 		list.Links.Next = "/v1/solves?" + q.Encode()
 	}
 	return answerJSON(w, http.StatusOK, list)
+}
+
+// tagFilter reads the query parameters that all lists of solves and reports have.
+func tagFilter(r *http.Request) (f solves.Filter, _ error) {
+	q := r.URL.Query()
+	f = solves.Filter{Limit: 100, After: q.Get("after"), Labels: q["label"], Text: q.Get("q")}
+	if q.Has("limit") {
+		n, ok := digits(q.Get("limit"))
+		if !ok || n < 1 || n > maxListed {
+			return f, badQuery("?limit= must be a whole number from 1 to %d", maxListed)
+		}
+		f.Limit = int(n)
+	}
+	return f, nil
+}
+
+// badCursor says of a list's *hare.InvalidError which parameter is wrong.
+func badCursor(err error) error {
+	if errors.As(err, new(*hare.InvalidError)) {
+		return badQuery("?after= must be the next of a list")
+	}
+	return err
 }
 
 // solveListJSON lists solves, the newest first.
@@ -306,9 +320,14 @@ func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info solves.
 		return err
 	}
 	defer func() { _ = stored.Close() }()
-	w.Header().Set("Content-Type", kind)
+	return sendStored(w, kind, stored, size)
+}
+
+// sendStored sends a stored document of this size.
+func sendStored(w http.ResponseWriter, media string, text io.Reader, size int64) error {
+	w.Header().Set("Content-Type", media)
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
-	_, err = io.Copy(w, stored)
+	_, err := io.Copy(w, text)
 	return err
 }
 

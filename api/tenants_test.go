@@ -68,6 +68,14 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 			want: 200},
 		"POST /v1/simulations": {role: solve,
 			body: `{"policies":["srtf"],"generate":{"jobs":2}}`, want: 200},
+		"GET /v1/what-if":                  {role: read, want: 200},
+		"GET /v1/what-if/{id}":             {role: read, of: "what_if", want: 200},
+		"GET /v1/what-if/{id}/request":     {role: read, of: "what_if", want: 200},
+		"DELETE /v1/what-if/{id}":          {role: solve, of: "what_if", want: 204},
+		"GET /v1/simulations":              {role: read, want: 200},
+		"GET /v1/simulations/{id}":         {role: read, of: "simulation", want: 200},
+		"GET /v1/simulations/{id}/request": {role: read, of: "simulation", want: 200},
+		"DELETE /v1/simulations/{id}":      {role: solve, of: "simulation", want: 204},
 		"POST /v1/bounds":                  {role: solve, body: in + `,"method":"machine"}`, want: 200},
 		"POST /v1/verify":                  {role: solve, body: in + `}`, want: 422},
 		"POST /v1/sessions":                {role: solve, body: `{"cluster":` + twoGPUs + `}`, want: 201},
@@ -213,6 +221,13 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 			return "abcdefghijklmnopqrstuvwxyz"
 		case of == "solve":
 			return s.solve(t, key, `{"work_limit":50}`)
+		case (of == "what_if" || of == "simulation") && whose == "absent":
+			return "abcdefghijklmnopqrstuvwxyz"
+		case of == "what_if":
+			return s.report(t, key, "/v1/what-if", `{"base":{"instance":`+example(t)+`},"options":{"work_limit":1},`+
+				`"scenarios":[{"scale_weights":{"bert":2}}]}`)
+		case of == "simulation":
+			return s.report(t, key, "/v1/simulations", `{"policies":["srtf"],"generate":{"jobs":2}}`)
 		case of == "key" && whose == "absent":
 			return "abcdefghijklmnop"
 		case of == "key":
@@ -261,12 +276,8 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 					want, code = 403, "forbidden"
 				case c.elsewhere:
 					want, code = 403, "other_node"
-				case g.of == "cluster" && whose != "own":
-					want, code = 404, "no_cluster"
-				case g.of == "session" && whose != "own":
-					want, code = 404, "no_session"
-				case g.of == "solve" && whose != "own":
-					want, code = 404, "no_solve"
+				case g.of != "key" && g.of != "tenant" && whose != "own":
+					want, code = 404, "no_"+g.of
 				case g.of == "key" && (whose == "absent" || whose == "foreign" && !c.operator):
 					want, code = 404, "no_such_key"
 				}

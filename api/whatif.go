@@ -48,7 +48,8 @@ func (wl *whatIfLimiter) acquire(tenant string, max int) (end func(), ok bool) {
 //	@Description	optima certainly lies within optimum_change, which is [bound − value of the base, value −
 //	@Description	bound of the base]. The line of a scenario that fails has the problem, and the batch
 //	@Description	continues. Without a time limit equal calls give equal lines, except for timing and order. If
-//	@Description	the client disconnects, the batch ends.
+//	@Description	the client disconnects, the batch ends. The server keeps the request and the answer, as it keeps
+//	@Description	solves: Location is where, with the name and the labels of the request.
 //	@Tags			scheduling
 //	@ID				whatIf
 //	@Param			body	body	openapi.WhatIfRequest	true	"the base and the scenarios"
@@ -71,7 +72,11 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindNDJSON); err != nil {
 		return err
 	}
-	req, err := s.readWhatIf(w, r)
+	text, err := s.body(w, r, s.bodyLimit(r.Context()))
+	if err != nil {
+		return err
+	}
+	req, err := decode(s, r, text, whatifdoc.Decode)
 	if err != nil {
 		return err
 	}
@@ -94,24 +99,29 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	if err := s.svc.CheckWhatIf(r.Context(), req); err != nil {
 		return err
 	}
+	if err := s.cfg.Solves.Room(tenantOf(r.Context())); err != nil {
+		return err
+	}
+	kept := s.report(r, solves.KindWhatIf, req.Tags, text)
 	lines := newLineWriter(w, s.cfg.BodyTime)
+	lines.location = kept.path()
 	defer lines.end()
 	ctx := whatif.WithQuota(r.Context(), func() (func(), error) { return s.acquire(r.Context()) })
 	return s.svc.WhatIf(ctx, req, func(l *whatif.Line) error {
 		if l.Err != nil {
 			l.Error = s.problemDocument(r, l.Err)
 		}
-		return lines.write(l)
+		line, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		line = append(line, '\n')
+		kept.Answer = append(kept.Answer, line...)
+		if l.Line == whatifdoc.LineSummary {
+			kept.keep()
+		}
+		return lines.send(line)
 	})
-}
-
-// readWhatIf decodes the document of the request.
-func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*whatifdoc.Request, error) {
-	text, err := s.body(w, r, s.bodyLimit(r.Context()))
-	if err != nil {
-		return nil, err
-	}
-	return decode(s, r, text, whatifdoc.Decode)
 }
 
 // problemDocument returns the problem document of an error that does not end the

@@ -2,10 +2,13 @@ package client_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +23,7 @@ import (
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
@@ -181,6 +185,58 @@ func TestExplainAndPrices(t *testing.T) {
 	}
 	if lines != 3 {
 		t.Errorf("%d lines", lines)
+	}
+}
+
+// TestReports lists, reads and deletes a what-if and a simulation.
+func TestReports(t *testing.T) {
+	c := connect(t, client.Config{URL: live(t, "")})
+	ctx, tags := t.Context(), wire.Tags{Name: "night", Labels: map[string]string{"team": "vision"}}
+	var outcomes []client.Outcome
+	for o, err := range c.WhatIf(ctx, &whatifdoc.Request{Base: whatifdoc.Base{Instance: instance(t)}, Tags: tags,
+		Options:   wire.Options{WorkLimit: 500},
+		Scenarios: []whatifdoc.Scenario{{AddGPUs: []whatifdoc.AddedGPUs{{Type: "V100", Count: 2}}}}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes = append(outcomes, o)
+	}
+	answer, err := c.Simulate(ctx, &simulatedoc.Request{Policies: []string{"hlas"}, Instance: instance(t),
+		Name: tags.Name, Labels: tags.Labels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, list := range []func(context.Context, url.Values) iter.Seq2[*client.StoredReport, error]{c.WhatIfs,
+		c.Simulations} {
+		for r, err := range list(ctx, url.Values{"label": {"team=vision"}, "q": {"night"}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Name != tags.Name || r.Labels["team"] != "vision" || r.Created.IsZero() || r.AnswerBytes == 0 {
+				t.Errorf("%+v", r)
+			}
+			ids = append(ids, r.ID)
+		}
+	}
+	if len(ids) != 2 {
+		t.Fatal(ids)
+	}
+	kept, err := c.KeptWhatIf(ctx, ids[0])
+	if err != nil || len(kept) != 3 || string(kept[1].Data) != string(outcomes[1].Data) || kept[1].Line != "scenario" {
+		t.Errorf("%v %+v", err, kept)
+	}
+	again, err := c.KeptSimulation(ctx, ids[1])
+	if err != nil || !reflect.DeepEqual(again, answer) {
+		t.Errorf("%v %+v", err, again)
+	}
+	for _, err := range []error{c.DeleteWhatIf(ctx, ids[0]), c.DeleteSimulation(ctx, ids[1])} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := c.KeptWhatIf(ctx, ids[0]); !isProblem(err, http.StatusGone, "gone") {
+		t.Error(err)
 	}
 }
 

@@ -38,7 +38,7 @@ var requestTable = NewTable("Request", "Request is what any call takes.", append
 		About("stability is what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves " +
 			"freely.").
 		Default(0),
-}, tagFields(func(v *Request) *Tags { return &v.Tags })...)...).Check(
+}, TagFields(func(v *Request) *Tags { return &v.Tags })...)...).Check(
 	func(v *Request, has Members, _ *hare.InvalidErrors) {
 		v.Given = has.Names()
 		v.Replan.HasAt, v.Replan.HasStability = has.Has("at_s"), has.Has("stability")

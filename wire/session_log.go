@@ -50,7 +50,7 @@ var logHeaderTable = NewTable("LogHeader", "LogHeader is the first line of the l
 		NewField("cluster", RefTo(clusterTable), readSessionCluster,
 			func(b []byte, v *logHeaderDoc) []byte { return AppendCluster(b, &v.Cluster) }).
 			Required(`give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`),
-	}, tagFields(func(v *logHeaderDoc) *Tags { return &v.Tags })...)...)
+	}, TagFields(func(v *logHeaderDoc) *Tags { return &v.Tags })...)...)
 
 // sessionTable is the request for a new session.
 var sessionTable = logHeaderTable.Part("SessionRequest",

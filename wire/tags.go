@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Tags are what people call a solve or a session by. They change nothing of what it does.
+// Tags are what people call a solve, a session, a what-if or a simulation by. They change nothing of what it does.
 type Tags struct {
 	// Name has at most MaxLabel characters; "" means none.
 	Name string `json:"name,omitempty"`
@@ -17,20 +17,25 @@ type Tags struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// tagFields are the fields of Tags within a document.
-func tagFields[T any](at func(*T) *Tags) []Field[T] {
+// NameField is the field name of Tags within a document.
+func NameField[T any](at func(*T) *string) Field[T] {
+	return String("name", at).Reading(func(r *Reader, v *T) error {
+		from := len(r.faults)
+		if err := r.String(at(v)); err != nil || len(r.faults) > from {
+			return err
+		}
+		if name := *at(v); utf8.RuneCountInString(name) > MaxLabel || hare.Misleads(name) {
+			return r.Fault("bad_name", "must be at most %d characters, without those that control a terminal or the "+
+				"direction of text", MaxLabel)
+		}
+		return nil
+	}).About("name is for people: at most 200 characters.").With("maxLength", MaxLabel)
+}
+
+// TagFields are the fields of Tags within a document.
+func TagFields[T any](at func(*T) *Tags) []Field[T] {
 	return []Field[T]{
-		String("name", func(v *T) *string { return &at(v).Name }).Reading(func(r *Reader, v *T) error {
-			from := len(r.faults)
-			if err := r.String(&at(v).Name); err != nil || len(r.faults) > from {
-				return err
-			}
-			if name := at(v).Name; utf8.RuneCountInString(name) > MaxLabel || hare.Misleads(name) {
-				return r.Fault("bad_name", "must be at most %d characters, without those that control a terminal or the "+
-					"direction of text", MaxLabel)
-			}
-			return nil
-		}).About("name is for people: at most 200 characters.").With("maxLength", MaxLabel),
+		NameField(func(v *T) *string { return &at(v).Name }),
 		StringMap("labels", func(v *T) *map[string]string { return &at(v).Labels }, hare.MaxTags).
 			Reading(func(r *Reader, v *T) error {
 				from := len(r.faults)

@@ -38,7 +38,7 @@ type simulateFlags struct {
 	lease, reset, restart, interval     time.Duration
 	seed                                uint64
 	repeat, parallel                    int
-	out, record, bound                  string
+	out, record, bound, name            string
 	faults, sizes, parameters           string
 	mtbf, mttr, switches, planLatency   time.Duration
 	failures                            float64
@@ -153,6 +153,7 @@ so do the policies of tasks that otherwise know how long every job takes.`,
 	flags.StringArrayVar(&f.labels, "label", nil, "KEY=VALUE: a text that the report in JSON repeats; may be given "+
 		"several times")
 	f.remote.add(c)
+	flags.StringVar(&f.name, "name", "", "with --server: the name under which the server keeps the simulation")
 	flags.DurationVar(&f.limit, "time-limit", 0,
 		"with --server: time limit on the server, including the time in its queue "+
 			"(default: the server's --max-time)")
@@ -358,6 +359,10 @@ func (f *simulateFlags) request() (*simulatedoc.Request, error) {
 	if req.Prices, err = parsePrices(f.prices); err != nil {
 		return nil, err
 	}
+	if f.name != "" && f.remote.server == "" {
+		return nil, errors.New("--name is for simulations that a server keeps: give --server too")
+	}
+	req.Name = f.name
 	if req.Labels, err = parseLabels(f.labels); err != nil {
 		return nil, err
 	}

@@ -68,21 +68,33 @@ seven days: their state, their plans and their proofs.`,
 
 func solvesListCommand() *cobra.Command {
 	var lf listFlags
+	var kind kindFlag
 	var status string
 	states := []string{"queued", "running", hare.StatusSucceeded, hare.StatusCancelled, hare.StatusFailed}
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the solves of a server, the newest first",
 		Long: `List prints the solves that the server keeps: their names, states and gaps. Other commands
-take an ID, or as much of its beginning as no other has.`,
+take an ID, or as much of its beginning as no other has. With --kind it prints the what-ifs or
+the simulations that the server keeps.`,
 		Example: `  hare solves list
+  hare solves list --kind simulation --q night
   hare solves list --label team=vision --q night --status running`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if status != "" && !slices.Contains(states, status) {
 				return usageError{fmt.Errorf("--status %q: must be one of %s", status, strings.Join(states, ", "))}
 			}
+			if err := kind.check(); err != nil {
+				return err
+			}
+			if kind != kindSolve && status != "" {
+				return usageError{errors.New("--status is for solves: what-ifs and simulations are kept once they are answered")}
+			}
 			return lf.onServer(c, func(r *remote) error {
+				if kind != kindSolve {
+					return kind.list(c, r, &lf)
+				}
 				q := lf.query()
 				if status != "" {
 					q.Set("status", status)
@@ -102,6 +114,7 @@ take an ID, or as much of its beginning as no other has.`,
 	lf.add(c, "solves")
 	c.Flags().StringVar(&status, "status", "", "only solves in this state")
 	choices(c, "status", states...)
+	kind.add(c)
 	return c
 }
 
@@ -180,38 +193,31 @@ func solveOf(ctx context.Context, r *remote, id string) (*client.Solve, error) {
 	if no := (*client.Problem)(nil); !errors.As(err, &no) || no.Status != http.StatusNotFound {
 		return s, err
 	}
-	var found []*client.Solve
-	for s, listErr := range r.List(ctx, url.Values{"q": {id}}) {
-		if listErr != nil {
-			return nil, listErr
-		}
-		if strings.HasPrefix(s.ID, strings.ToLower(id)) {
-			found = append(found, s)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return nil, usageError{fmt.Errorf("the server %s has no solve %s: hare solves list shows them", r.base,
-			words.Plain(id))}
-	case 1:
-		return found[0], nil
-	}
-	return nil, usageError{fmt.Errorf("%s is the beginning of %s: give more of the ID", words.Plain(id),
-		words.Count(len(found), "solve"))}
+	return theOne(r, string(kindSolve), id, r.List(ctx, url.Values{"q": {id}}),
+		func(s *client.Solve) string { return s.ID })
 }
 
 func solvesShowCommand() *cobra.Command {
 	var cf clusterFlags
+	var kind kindFlag
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a solve: its state, its gap and where its plan is",
 		Long: `Show prints what the server knows of a solve, and the addresses of its Gantt chart, its
-certificate and its result.`,
+certificate and its result. With --kind it shows a what-if or a simulation, whose answer a
+browser shows as a page.`,
 		Example: `  hare solves show 4f6k
+  hare solves show 5mz2 --kind what-if
   hare solves show 4f6k --json`,
 		Args: exactly(1, "the ID of a solve"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := kind.check(); err != nil {
+				return err
+			}
 			return cf.onServer(c, func(r *remote) error {
+				if kind != kindSolve {
+					return kind.show(c, r, args[0], cf.json)
+				}
 				s, err := solveOf(c.Context(), r, args[0])
 				if err != nil {
 					return err
@@ -225,6 +231,7 @@ certificate and its result.`,
 		},
 	}
 	cf.add(c)
+	kind.add(c)
 	return c
 }
 

@@ -37,6 +37,17 @@ func TestSolvesAndSessions(t *testing.T) {
 		{"solves compare ID-one CUT-two", 0, "They are of the same instance. ", ""},
 		{"solves cancel ID-one", 0, "", "has ended already"},
 		{"solves cancel", exitUsage, "", "takes the IDs of solves"},
+		{"solves list --kind simulation", 0, "no simulations\n", ""},
+		{"solves list --kind session", exitUsage, "", `--kind "session": must be one of solve, what-if, simulation`},
+		{"solves list --kind what-if --status failed", exitUsage, "", "--status is for solves"},
+		{"simulate --instance i.json --policy hlas --name three -q", exitUsage, "", "--name is for simulations"},
+		{"simulate --instance i.json --policy hlas --server SERVER --name three --label team=vision -q", 0, "hlas", ""},
+		{"solves list --kind simulation --label team=vision --q THREE", 0, "SENT", ""},
+		{"solves list --kind what-if", 0, "no what-ifs\n", ""},
+		{"solves show CUT-three --kind simulation", 0, "name        three\nlabels      team=vision\nsent ", ""},
+		{"solves show ID-three --kind simulation --json", 0, `"answer_bytes"`, ""},
+		{"solves show ID-three --kind what-if", exitUsage, "", "hare solves list --kind what-if shows them\n"},
+		{"solves show ID-three", exitUsage, "", "has no solve"},
 		{"sessions list", 0, "no sessions", ""},
 		{"sessions show none", exitUsage, "", "has no session none: hare sessions list shows them\n"},
 		{"sessions delete none", exitUsage, "", "has no session none"},
@@ -54,7 +65,7 @@ func TestSolvesAndSessions(t *testing.T) {
 			!strings.Contains(stderr, step.stderr) || step.stderr == "" && stderr != "" {
 			t.Errorf("hare %s: exit %d\n%s%s", step.args, code, stdout, stderr)
 		}
-		for _, m := range regexp.MustCompile(`(?m)^([a-z0-9]{26})  (one|two) `).FindAllStringSubmatch(stdout, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^([a-z0-9]{26})  (one|two|three) `).FindAllStringSubmatch(stdout, -1) {
 			ids[m[2]] = m[1]
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/service"
@@ -108,7 +106,7 @@ func (w *whatIf) run(ctx context.Context, name string) error {
 	}
 	if w.picture != "" {
 		if err := writeOut(w.picture, func(to io.Writer) error {
-			return draw(to, w.intervals(), plot.Options{Title: "What if: " + filepath.Base(name)})
+			return draw(to, w.answer.Intervals(), plot.Options{Title: "What if: " + filepath.Base(name)})
 		}); err != nil {
 			return err
 		}
@@ -310,30 +308,4 @@ func problemOf(err error) any {
 		p["code"], p["errors"] = fault.Code, hare.InvalidErrors{fault}
 	}
 	return p
-}
-
-// intervals returns the intervals to draw.
-func (w *whatIf) intervals() (out []plot.Interval) {
-	number := func(a *hare.Amount) float64 {
-		if a == nil {
-			return math.NaN()
-		}
-		return a.Float()
-	}
-	for i, l := range w.answer.Lines {
-		if l == nil || len(l.OptimumChange) != 2 {
-			continue
-		}
-		x := plot.Interval{Name: w.answer.Label(i, l), Low: number(l.OptimumChange[0]), High: number(l.OptimumChange[1]),
-			Value: number(l.ValueChange)}
-		if l.Pruned != nil && *l.Pruned {
-			x.Note = "pruned"
-		} else if l.Value == nil {
-			x.Note = l.Termination
-		} else if l.Jobs != nil {
-			x.Note = fmt.Sprintf("%s gain, %d lose", words.Count(l.Jobs.Gain, "job"), l.Jobs.Lose)
-		}
-		out = append(out, x)
-	}
-	return out
 }

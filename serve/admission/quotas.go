@@ -20,8 +20,8 @@ type Quota struct {
 	Rate float64 `json:"rate,omitempty" minimum:"0"`
 	// BodyBytes limits the body of a request, before and after decompression.
 	BodyBytes int64 `json:"body_bytes,omitempty" minimum:"0"`
-	// StoredBytes limits what is stored: solves, the logs of sessions, and the journals, outputs and copies of
-	// checkpoints of managed clusters.
+	// StoredBytes limits what is stored: solves, what-ifs, simulations, the logs of sessions, and the journals, outputs
+	// and copies of checkpoints of managed clusters.
 	StoredBytes int64 `json:"stored_bytes,omitempty" minimum:"0"`
 	// Sessions limits the sessions that exist.
 	Sessions int `json:"sessions,omitempty" minimum:"0"`

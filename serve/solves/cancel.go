@@ -13,7 +13,7 @@ import (
 // error is store.ErrStorage, and the solve ends all the same, as long as this server
 // lives. Cancel does nothing to a solve that has ended.
 func (ss *Solves) Cancel(_ context.Context, tenant, id string) (Info, error) {
-	s, err := ss.find(tenant, id)
+	s, err := ss.find("", tenant, id)
 	if err != nil {
 		return Info{}, err
 	}

@@ -18,11 +18,12 @@ func (ss *Solves) index(s *solve, st store.SolveState) {
 	if st.GoneUs != 0 {
 		return
 	}
-	list := append(ss.tenants[s.tenant], s)
+	key := s.list(st.Kind)
+	list := append(ss.lists[key], s)
 	for i := len(list) - 1; i > 0 && list[i-1].num > s.num; i-- {
 		list[i-1], list[i] = list[i], list[i-1]
 	}
-	ss.tenants[s.tenant] = list
+	ss.lists[key] = list
 	for _, ref := range st.Blobs() {
 		if st.Cached && ref == *st.Result {
 			continue // register or load retained the blob
@@ -80,13 +81,14 @@ func (ss *Solves) finished(s *solve, st *store.SolveState) {
 
 // unindex removes a solve from the maps, but for those by ID and by idempotency key.
 func (ss *Solves) unindex(was *store.SolveState, s *solve) {
-	list := ss.tenants[s.tenant]
+	key := s.list(was.Kind)
+	list := ss.lists[key]
 	if i, ok := slices.BinarySearchFunc(list, s.num,
 		func(o *solve, num int64) int { return cmp.Compare(o.num, num) }); ok {
-		ss.tenants[s.tenant] = slices.Delete(list, i, i+1)
+		ss.lists[key] = slices.Delete(list, i, i+1)
 	}
-	if len(ss.tenants[s.tenant]) == 0 {
-		delete(ss.tenants, s.tenant)
+	if len(ss.lists[key]) == 0 {
+		delete(ss.lists, key)
 	}
 	if was.Content != nil {
 		same := slices.DeleteFunc(ss.content[*was.Content], func(o *solve) bool { return o == s })

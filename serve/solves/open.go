@@ -17,7 +17,7 @@ import (
 func Open(ctx context.Context, cfg Config) (*Solves, error) {
 	ss := &Solves{
 		cfg: cfg.withDefaults(), svc: cfg.Service, closing: make(chan struct{}), cleanup: make(chan struct{}, 1),
-		solves: map[string]*solve{}, tenants: map[string][]*solve{}, keys: map[string]*solve{},
+		solves: map[string]*solve{}, lists: map[listKey][]*solve{}, keys: map[string]*solve{},
 		content: map[store.Sum][]*solve{}, blobs: map[int64]*sharedBlob{},
 	}
 	for more := true; more; {

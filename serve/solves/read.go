@@ -24,6 +24,10 @@ const (
 // returns the cursor of the next page, "" at the end. A bad cursor gives
 // *hare.InvalidError. O(solves of the tenant).
 func (ss *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info, next string, err error) {
+	return ss.list("", tenant, f)
+}
+
+func (ss *Solves) list(kind, tenant string, f Filter) (infos []Info, next string, err error) {
 	limit := min(f.Limit, mostSolves)
 	if limit <= 0 {
 		limit = defaultSolves
@@ -37,7 +41,7 @@ func (ss *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info
 		}
 	}
 	ss.mu.Lock()
-	all := ss.tenants[tenant]
+	all := ss.lists[listKey{tenant, kind}]
 	all = append([]*solve(nil), all[:sort.Search(len(all), func(i int) bool { return all[i].num >= before })]...)
 	ss.mu.Unlock()
 	for i := len(all) - 1; i >= 0; i-- {
@@ -64,7 +68,7 @@ func (ss *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info
 // the solve waits for the next start of the server, or *store.CorruptError.
 func (ss *Solves) Events(ctx context.Context, tenant, id string, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		s, err := ss.find(tenant, id)
+		s, err := ss.find("", tenant, id)
 		if err != nil {
 			yield(Event{}, err)
 			return

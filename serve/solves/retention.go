@@ -21,7 +21,11 @@ const cleanupInterval = time.Minute
 // Delete removes a solve; ErrRunning while it has not ended. The solve cannot be read any
 // more when Delete returns; its documents are removed in the background.
 func (ss *Solves) Delete(_ context.Context, tenant, id string) error {
-	s, err := ss.find(tenant, id)
+	return ss.delete("", tenant, id)
+}
+
+func (ss *Solves) delete(kind, tenant, id string) error {
+	s, err := ss.find(kind, tenant, id)
 	if err != nil {
 		return err
 	}
@@ -43,7 +47,7 @@ func (ss *Solves) remove(s *solve) error {
 	}
 	was := s.next
 	s.next = store.SolveState{Tenant: was.Tenant, Status: was.Status, CreatedUs: was.CreatedUs, EndedUs: was.EndedUs,
-		Key: was.Key, Digest: was.Digest, GoneUs: micros(ss.cfg.Now())}
+		Kind: reportKind(was.Kind), Key: was.Key, Digest: was.Digest, GoneUs: micros(ss.cfg.Now())}
 	ch := &change{solve: s}
 	ch.batch.Clear = []int64{s.num}
 	ch.batch.Put = []store.SolveRecord{s.record()}

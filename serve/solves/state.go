@@ -26,7 +26,7 @@ type Solves struct {
 	lastNum  int64
 	lastBlob int64
 	solves   map[string]*solve      // by ID, those that were accepted
-	tenants  map[string][]*solve    // by number, those that are not removed
+	lists    map[listKey][]*solve   // by number, those that are not removed
 	keys     map[string]*solve      // by tenant and idempotency key
 	content  map[store.Sum][]*solve // those with a reproducible result
 	blobs    map[int64]*sharedBlob
@@ -35,7 +35,12 @@ type Solves struct {
 	bytes    int64    // approximate size of the finished solves
 }
 
-// solve is one stored solve.
+// listKey names the solves of a tenant, with kind "", or its reports of a kind.
+type listKey struct{ tenant, kind string }
+
+func (s *solve) list(kind string) listKey { return listKey{s.tenant, reportKind(kind)} }
+
+// solve is one stored solve, or a report.
 type solve struct {
 	parent   *Solves
 	num      int64

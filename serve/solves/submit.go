@@ -8,11 +8,9 @@ package solves
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	"github.com/hare-sched/hare"
@@ -48,7 +46,7 @@ func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed boo
 	if in.Replan != nil {
 		in.Kind, in.Run = kindReplan, runReplan(*in.Replan)
 	}
-	s := &solve{parent: ss, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, replan: in.Replan,
+	s := &solve{parent: ss, id: NewID(), tenant: in.Tenant, run: in.Run, replan: in.Replan,
 		release: release, inst: in.Instance, warm: in.Warm,
 		accepted: make(chan struct{}), wake: make(chan struct{})}
 	s.next = store.SolveState{

@@ -1,9 +1,11 @@
 package solves
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -36,6 +38,23 @@ const (
 	StatusCancelled = hare.StatusCancelled
 	StatusFailed    = hare.StatusFailed
 )
+
+// Kinds of reports.
+const (
+	KindWhatIf     = "what-if"
+	KindSimulation = "simulation"
+)
+
+// reportKind returns the kind of a report, and "" for a solve, whose kind says what its work is.
+func reportKind(kind string) string {
+	if kind == KindWhatIf || kind == KindSimulation {
+		return kind
+	}
+	return ""
+}
+
+// NewID returns an ID for a solve or a report.
+func NewID() string { return strings.ToLower(rand.Text()) }
 
 // Types of the events of a solve.
 const (

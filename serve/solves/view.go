@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// find returns a solve of the tenant.
-func (ss *Solves) find(tenant, id string) (*solve, error) {
+// find returns a solve of the tenant, or a report of a kind.
+func (ss *Solves) find(kind, tenant, id string) (*solve, error) {
 	ss.mu.Lock()
 	s := ss.solves[id]
 	ss.mu.Unlock()
@@ -23,6 +23,8 @@ func (ss *Solves) find(tenant, id string) (*solve, error) {
 	switch {
 	case s.damage != nil:
 		return nil, s.damage
+	case reportKind(s.stored.Kind) != kind:
+		return nil, ErrNoSolve
 	case s.stored.GoneUs != 0:
 		return nil, ErrGone
 	}
@@ -31,7 +33,7 @@ func (ss *Solves) find(tenant, id string) (*solve, error) {
 
 // Get describes a solve.
 func (ss *Solves) Get(_ context.Context, tenant, id string) (Info, error) {
-	s, err := ss.find(tenant, id)
+	s, err := ss.find("", tenant, id)
 	if err != nil {
 		return Info{}, err
 	}
@@ -91,7 +93,7 @@ func better(a, b *hare.Amount, sign int) *hare.Amount {
 
 // Wait waits until the solve or ctx has ended, and describes the solve as it is then.
 func (ss *Solves) Wait(ctx context.Context, tenant, id string) (Info, error) {
-	s, err := ss.find(tenant, id)
+	s, err := ss.find("", tenant, id)
 	if err != nil {
 		return Info{}, err
 	}
@@ -113,7 +115,7 @@ func (ss *Solves) Wait(ctx context.Context, tenant, id string) (Info, error) {
 // Result returns the result of a finished solve, or the last checkpoint of a running one;
 // ErrNoResult without either.
 func (ss *Solves) Result(ctx context.Context, tenant, id string) (*hare.Result, error) {
-	s, err := ss.find(tenant, id)
+	s, err := ss.find("", tenant, id)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +147,7 @@ func (ss *Solves) readResult(ctx context.Context, id string, ref store.BlobRef) 
 // ResultBytes streams the stored result of a finished solve, and returns its length.
 // Damage gives *store.CorruptError, at the end of the stream at the latest.
 func (ss *Solves) ResultBytes(ctx context.Context, tenant, id string) (io.ReadCloser, int64, error) {
-	s, err := ss.find(tenant, id)
+	s, err := ss.find("", tenant, id)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -163,7 +165,7 @@ func (ss *Solves) ResultBytes(ctx context.Context, tenant, id string) (io.ReadCl
 
 // Instance returns the instance of a solve.
 func (ss *Solves) Instance(ctx context.Context, tenant, id string) (*hare.Instance, error) {
-	s, err := ss.find(tenant, id)
+	s, err := ss.find("", tenant, id)
 	if err != nil {
 		return nil, err
 	}

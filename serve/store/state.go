@@ -40,6 +40,7 @@ type SolveState struct {
 	Warm        *BlobRef        `json:"warm,omitempty"`
 	Replan      *BlobRef        `json:"replan,omitempty"` // the replan request, until the solve has ended
 	Checkpoint  *CheckpointRef  `json:"checkpoint,omitempty"`
+	Request     *BlobRef        `json:"request,omitempty"` // of a report
 	Result      *BlobRef        `json:"result,omitempty"`
 	GoneUs      int64           `json:"gone_us,omitempty"` // when the solve was removed: only a tombstone is left
 }
@@ -70,7 +71,7 @@ type StoredOptions struct {
 // Blobs returns the blobs to which the record refers.
 func (st *SolveState) Blobs() []BlobRef {
 	var refs []BlobRef
-	for _, r := range []*BlobRef{st.Instance, st.Warm, st.Replan, st.Result} {
+	for _, r := range []*BlobRef{st.Instance, st.Warm, st.Replan, st.Request, st.Result} {
 		if r != nil {
 			refs = append(refs, *r)
 		}

@@ -75,7 +75,8 @@ type Request struct {
 	Detail string
 	// TimeLimit covers waiting and working; 0 means the server's.
 	TimeLimit time.Duration
-	// Labels are the caller's own, and come back with the report.
+	// Name is for people. Labels are the caller's own, and come back with the report.
+	Name   string
 	Labels map[string]string
 	// Bound reports whether the jobs' weighted JCT is bounded: BoundNever, BoundAuto or BoundAlways.
 	Bound string
@@ -232,6 +233,7 @@ var Form = wire.NewTable("SimulationRequest",
 		About("detail jobs asks for the figures of every job.").Default(DetailRuns),
 	wire.TimeLimit("time_limit_s", func(r *Request) *time.Duration { return &r.TimeLimit }, 1).
 		About("time_limit_s covers waiting in the queue too; left out: the server's."),
+	wire.NameField(func(r *Request) *string { return &r.Name }),
 	wire.StringMap("labels", func(r *Request) *map[string]string { return &r.Labels }, MaxLabels).
 		About("labels are the caller's own, and come back with the report."),
 	wire.OneOf("bound", func(r *Request) *string { return &r.Bound }, BoundNever, BoundAuto, BoundAlways).

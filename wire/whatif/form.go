@@ -25,18 +25,7 @@ var Form wire.Form = requestTable
 // requestTable has every field of the document; the fields stand here and in the types of
 // requests, and nowhere else.
 var requestTable = wire.NewTable("WhatIfRequest", "WhatIfRequest asks what would change.",
-	wire.NewField("base", wire.RefTo(baseTable),
-		func(r *wire.Reader, q *Request) error { return baseTable.Read(r, &q.Base) },
-		func(b []byte, q *Request) []byte { return baseTable.Append(b, &q.Base) }).
-		Required(`give {"instance": {…}} or {"solve_id": "…"}`),
-	wire.NewField("scenarios", wire.ListOf(wire.RefTo(scenarioTable)), readScenarios, writeScenarios).
-		Required(`give an array, e.g. [{"id": "more", "add_gpus": {"type": "V100", "count": 8}}]`).
-		About("scenarios, at most 1,000."),
-	wire.OptionsField("options", func(q *Request) *wire.Options { return &q.Options }),
-	wire.NewField("prune", wire.RefTo(pruneTable),
-		func(r *wire.Reader, q *Request) error { return pruneTable.Read(r, q) }, writePrune),
-	wire.Bool("ordered", func(q *Request) *bool { return &q.Ordered }).
-		About("ordered asks for the scenarios in their order, not as they finish."),
+	append(requestFields, wire.TagFields(func(q *Request) *wire.Tags { return &q.Tags })...)...,
 ).Check(func(q *Request, _ wire.Members, found *hare.InvalidErrors) {
 	noDetail("/options", &q.Options, found)
 	ids := make(map[string]int, len(q.Scenarios))
@@ -53,6 +42,21 @@ var requestTable = wire.NewTable("WhatIfRequest", "WhatIfRequest asks what would
 		}
 	}
 })
+
+var requestFields = []wire.Field[Request]{
+	wire.NewField("base", wire.RefTo(baseTable),
+		func(r *wire.Reader, q *Request) error { return baseTable.Read(r, &q.Base) },
+		func(b []byte, q *Request) []byte { return baseTable.Append(b, &q.Base) }).
+		Required(`give {"instance": {…}} or {"solve_id": "…"}`),
+	wire.NewField("scenarios", wire.ListOf(wire.RefTo(scenarioTable)), readScenarios, writeScenarios).
+		Required(`give an array, e.g. [{"id": "more", "add_gpus": {"type": "V100", "count": 8}}]`).
+		About("scenarios, at most 1,000."),
+	wire.OptionsField("options", func(q *Request) *wire.Options { return &q.Options }),
+	wire.NewField("prune", wire.RefTo(pruneTable),
+		func(r *wire.Reader, q *Request) error { return pruneTable.Read(r, q) }, writePrune),
+	wire.Bool("ordered", func(q *Request) *bool { return &q.Ordered }).
+		About("ordered asks for the scenarios in their order, not as they finish."),
+}
 
 func noDetail(at string, o *wire.Options, found *hare.InvalidErrors) {
 	if o.Detail != "" {

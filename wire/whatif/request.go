@@ -23,6 +23,7 @@ type Request struct {
 	PruneBelow *hare.Amount
 	// Ordered asks for the answers in the order of the scenarios.
 	Ordered bool
+	Tags    wire.Tags
 }
 
 // Base is what scenarios are compared with: an instance, to be solved or

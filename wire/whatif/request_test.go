@@ -253,7 +253,7 @@ const everything = `{"base":{"instance":` + whatIfBase + `,"result":{"hare":"res
  "add_nodes":[{"name":"d","count":2,"gpus":{"T4":4},"cpus":32}],
  "options":{"work_limit":0,"seed":-6,"degrade":false}}],
  "options":{"time_limit_s":1.5,"work_limit":5,"gap":0,"seed":3,"bound":"machine"},"prune":{"below_s":0.25},
- "ordered":true}`
+ "ordered":true,"name":"night","labels":{"team":"vision"}}`
 
 // encode returns the document of a request.
 func encode(t *testing.T, req *whatifdoc.Request) string {

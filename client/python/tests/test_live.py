@@ -310,6 +310,10 @@ class Live(unittest.TestCase):
             hare.what_if({"base": {"solve_id": id}, "scenarios": [{"id": "x", "drain": {"node": "b", "at_s": 9}}]})
         )
         self.assertEqual([line["line"] for line in lines], ["base", "scenario", "summary"])
+        kept = next(hare.what_ifs())
+        self.assertEqual(hare.kept_what_if(kept.id), lines)
+        hare.delete_what_if(kept.id)
+        self.assertNotIn(kept.id, [report.id for report in hare.what_ifs()])
         self.assertTrue(hare.schedule(id, "text/csv").startswith(b"gpu,type,job,"))
         self.assertEqual(
             len(hare.schedule(id, "application/x-ndjson").splitlines()) - 1, len(hare.result(id).schedule.lanes)
@@ -324,7 +328,11 @@ class Live(unittest.TestCase):
         )
         self.assertEqual(max(job.end_s for job in report.runs[0].each), report.runs[0].makespan_s)
         self.assertEqual(report.means[1].figures["mean_jct_s"].mean, report.runs[2].mean_jct_s)
-        lines = list(self.hare.follow_simulation(ask))
+        lines = list(self.hare.follow_simulation({**ask, "name": "night", "labels": {"team": "vision"}}))
+        kept = next(self.hare.simulations(q="night", label=["team=vision"]))
+        self.assertEqual(self.hare.kept_simulation(kept.id).runs, report.runs)
+        self.hare.delete_simulation(kept.id)
+        self.assertNotIn(kept.id, [x.id for x in self.hare.simulations()])
         runs = [line["run"]["mean_jct_s"] for line in lines if line["line"] == "run"]
         self.assertEqual(runs, [run.mean_jct_s for run in report.runs])
         with self.assertRaises(Problem) as caught:

@@ -32,6 +32,7 @@ import type {
   SimulationRequest,
   SolveJobs,
   SolveRequest,
+  StoredReport,
   Version,
   WhatIfLine,
   WhatIfRequest,
@@ -364,9 +365,44 @@ export class Hare {
     return this.jsonLines(path("what-if"), request, signal);
   }
 
+  /** Yields the what-ifs that the server keeps, the newest first; q and label filter them. */
+  whatIfs(query: Query = {}): AsyncGenerator<StoredReport> {
+    return this.pages(path("what-if"), "reports", query);
+  }
+
+  /** Resolves to what a what-if that the server keeps was answered. */
+  async keptWhatIf(id: string): Promise<WhatIfLine[]> {
+    const headers = { Accept: "application/x-ndjson" };
+    const text = await (await this.call(path("what-if", id), { headers, repeatable: true })).text();
+    return text
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+  }
+
+  /** Deletes a what-if that the server keeps. */
+  deleteWhatIf(id: string): Promise<void> {
+    return this.remove(path("what-if", id));
+  }
+
   /** Simulates jobs under policies, and resolves to the report. */
   simulate(request: SimulationRequest, signal?: AbortSignal): Promise<Simulation> {
     return this.json(path("simulations"), { method: "POST", body: request, repeatable: true, signal });
+  }
+
+  /** Yields the simulations that the server keeps, the newest first; q and label filter them. */
+  simulations(query: Query = {}): AsyncGenerator<StoredReport> {
+    return this.pages(path("simulations"), "reports", query);
+  }
+
+  /** Resolves to what a simulation that the server keeps was answered. */
+  keptSimulation(id: string): Promise<Simulation> {
+    return this.json(path("simulations", id));
+  }
+
+  /** Deletes a simulation that the server keeps. */
+  deleteSimulation(id: string): Promise<void> {
+    return this.remove(path("simulations", id));
   }
 
   /**

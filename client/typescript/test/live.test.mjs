@@ -232,8 +232,15 @@ test("meaning", async () => {
     base: { solve_id: id },
     scenarios: [{ id: "x", drain: { node: "b", at_s: 9 } }],
   }))
-    lines.push(l.line);
-  assert.deepEqual(lines, ["base", "scenario", "summary"]);
+    lines.push(l);
+  assert.deepEqual(
+    lines.map((l) => l.line),
+    ["base", "scenario", "summary"],
+  );
+  const kept = (await hare.whatIfs().next()).value;
+  assert.deepEqual(await hare.keptWhatIf(kept.id), lines);
+  await hare.deleteWhatIf(kept.id);
+  await assert.rejects(hare.keptWhatIf(kept.id), { code: "gone" });
   assert.match(await hare.schedule(id, "text/csv"), /^gpu,type,job,/);
 });
 
@@ -252,11 +259,16 @@ test("simulations", async () => {
   assert.equal(Math.max(...runs[0].each.map((job) => job.end_s)), runs[0].makespan_s);
   assert.equal(means[1].figures.mean_jct_s.mean, runs[2].mean_jct_s);
   const lines = [];
-  for await (const l of hare.followSimulation(ask)) if (l.run) lines.push(l.run.mean_jct_s);
+  const named = { ...ask, name: "night", labels: { team: "vision" } };
+  for await (const l of hare.followSimulation(named)) if (l.run) lines.push(l.run.mean_jct_s);
   assert.deepEqual(
     lines,
     runs.map((r) => r.mean_jct_s),
   );
+  const kept = (await hare.simulations({ q: "night", label: ["team=vision"] }).next()).value;
+  assert.deepEqual((await hare.keptSimulation(kept.id)).runs, runs);
+  await hare.deleteSimulation(kept.id);
+  await assert.rejects(hare.keptSimulation(kept.id), { code: "gone" });
   await assert.rejects(hare.simulate({ ...ask, policies: ["srft"] }), (e) => e.errors[0].pointer === "/policies/0");
   const elastic = { policies: ["pollux:tiresias"], trace: { name: "pollux_workload_6.csv" }, interval_s: 3600 };
   assert.equal((await hare.simulate(elastic)).runs[0].engine, "elastic");

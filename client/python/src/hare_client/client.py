@@ -33,6 +33,7 @@ from .generated.models import (
     SessionPlan,
     Simulation,
     SolveJobs,
+    StoredReport,
 )
 from .results import Result
 from .streams import Message, lines, messages
@@ -299,9 +300,35 @@ class Hare:
         """
         return self._lines("/v1/what-if", request, "scenarios")
 
+    def what_ifs(self, **query: str | list[str]) -> Iterator[StoredReport]:
+        """Yields the what-ifs that the server keeps, the newest first; q and label filter them."""
+        return map(StoredReport.from_dict, self._pages("/v1/what-if", "reports", query))
+
+    def kept_what_if(self, id: str) -> list[dict[str, Any]]:
+        """Returns what a what-if that the server keeps was answered."""
+        headers = {"Accept": "application/x-ndjson"}
+        answer = self._call("GET", f"/v1/what-if/{_escape(id)}", headers=headers, repeatable=True)
+        return [json.loads(line) for line in answer.content.splitlines()]
+
+    def delete_what_if(self, id: str) -> None:
+        """Deletes a what-if that the server keeps."""
+        self._delete(f"/v1/what-if/{_escape(id)}")
+
     def simulate(self, request: Document) -> Simulation:
         """Simulates jobs under policies, and returns the report."""
         return Simulation.from_dict(_json(self._call("POST", "/v1/simulations", json=_dict(request), repeatable=True)))
+
+    def simulations(self, **query: str | list[str]) -> Iterator[StoredReport]:
+        """Yields the simulations that the server keeps, the newest first; q and label filter them."""
+        return map(StoredReport.from_dict, self._pages("/v1/simulations", "reports", query))
+
+    def kept_simulation(self, id: str) -> Simulation:
+        """Returns what a simulation that the server keeps was answered."""
+        return Simulation.from_dict(_json(self._call("GET", f"/v1/simulations/{_escape(id)}", repeatable=True)))
+
+    def delete_simulation(self, id: str) -> None:
+        """Deletes a simulation that the server keeps."""
+        self._delete(f"/v1/simulations/{_escape(id)}")
 
     def follow_simulation(self, request: Document) -> Iterator[dict[str, Any]]:
         """Yields each run of simulate as it ends, lines of progress, and a summary last.
