@@ -123,7 +123,7 @@ func (w *Week) figure(b bar) float64 {
 
 func (b bar) String() string {
 	if b.what == "deadlines" {
-		return fmt.Sprintf("%v %% of deadlines met", math.Round(b.limit*1e4)/100)
+		return fmt.Sprintf("share of deadlines met of at least %v %%", math.Round(b.limit*1e4)/100)
 	}
 	name := "mean"
 	switch {
@@ -134,7 +134,7 @@ func (b bar) String() string {
 	case b.share >= 0:
 		name = "p" + strconv.FormatFloat(math.Round(b.share*1e4)/100, 'g', -1, 64)
 	}
-	return fmt.Sprintf("%s %s at most %s", name, b.what, words.Seconds(b.limit))
+	return fmt.Sprintf("%s %s of at most %s", name, b.what, words.Seconds(b.limit))
 }
 
 func (g goal) String() string {
@@ -142,5 +142,5 @@ func (g goal) String() string {
 	for _, b := range g {
 		parts = append(parts, b.String())
 	}
-	return strings.Join(parts, " and ")
+	return strings.Join(parts, " and a ")
 }

@@ -115,8 +115,10 @@ func (rep *Report) costs() (template.HTML, error) {
 	if len(rep.Front) == 0 || len(rep.Rows) < 2 {
 		return "", nil
 	}
-	lines := plot.Lines{X: "cost a week", Legend: "mean wait in hours", High: 1}
-	point := func(r *Row) plot.Point { return plot.Point{X: *r.CostPerWeek, Y: r.MeanWaitS.Mean / 3600} }
+	lines := plot.Lines{X: "cost of what is added, a week", Legend: "mean wait in hours", High: 1}
+	point := func(r *Row) plot.Point {
+		return plot.Point{X: math.Round(*r.AddedCostPerWeek), Y: r.MeanWaitS.Mean / 3600}
+	}
 	front := plot.Curve{Name: "nothing beats these", Dots: true}
 	for _, i := range rep.Front {
 		front.Points = append(front.Points, point(&rep.Rows[i]))

@@ -230,7 +230,7 @@ func (rep *Report) decide() (out []string) {
 			}
 		}
 		if best >= 0 {
-			out = append(out, fmt.Sprintf("%s reaches %s in %s of weeks%s.", rows[best].name(), rep.Goal,
+			out = append(out, fmt.Sprintf("%s reaches a %s in %s of weeks%s.", rows[best].sentence(), rep.Goal,
 				percent(rows[best].Reached.Share), rows[best].costs()))
 		} else {
 			best = 0
@@ -240,8 +240,8 @@ func (rep *Report) decide() (out []string) {
 					best = i
 				}
 			}
-			out = append(out, fmt.Sprintf("Nothing here reaches %s in %s of weeks; %s comes nearest with %s.", rep.Goal,
-				percent(rep.Share), rows[best].name(), percent(rows[best].Reached.Share)))
+			out = append(out, fmt.Sprintf("Nothing here reaches a %s in %s of weeks. %s comes nearest, with %s.",
+				rep.Goal, percent(rep.Share), rows[best].sentence(), percent(rows[best].Reached.Share)))
 		}
 	} else if len(rows) > 1 {
 		best := 0
@@ -251,12 +251,11 @@ func (rep *Report) decide() (out []string) {
 			}
 		}
 		if best > 0 {
-			out = append(out, fmt.Sprintf("%s waits least: %s on average, where %s waits %s%s.", rows[best].name(),
-				words.Seconds(rows[best].MeanWaitS.Mean), rows[0].name(), words.Seconds(rows[0].MeanWaitS.Mean),
-				rows[best].costs()))
+			out = append(out, fmt.Sprintf("%s waits least: %s on average, in place of %s%s.", rows[best].sentence(),
+				words.Seconds(rows[best].MeanWaitS.Mean), words.Seconds(rows[0].MeanWaitS.Mean), rows[best].costs()))
 		} else {
-			out = append(out, fmt.Sprintf("Nothing here waits less than %s: %s on average.", rows[0].name(),
-				words.Seconds(rows[0].MeanWaitS.Mean)))
+			out = append(out, fmt.Sprintf("Nothing here waits less than the cluster as it is under %s: %s on average.",
+				rows[0].Policy, words.Seconds(rows[0].MeanWaitS.Mean)))
 		}
 	}
 	for _, m := range rep.Mixes {
@@ -307,6 +306,14 @@ func cheaper(a, b *Row) bool {
 }
 
 func (r *Row) name() string { return r.Option + " under " + r.Policy }
+
+// sentence is a row as the subject of a sentence.
+func (r *Row) sentence() string {
+	if r.Option == AsItIs {
+		return "The cluster as it is under " + r.Policy
+	}
+	return r.name()
+}
 
 // costs says what an option adds to the cost.
 func (r *Row) costs() string {
