@@ -396,6 +396,10 @@ func (g *grid) assumed() []string {
 			"and what ended; plans are 30 s late, and at most " + strconv.Itoa(weekPlans) + " are made in a week",
 		"policies learn of an outage when it begins",
 	}
+	if n := len(s.blocks); n < 4*s.days {
+		out = append(out, fmt.Sprintf("the history has %s, so that drawn weeks are more alike than real ones, and "+
+			"intervals and shares too sure; four times as long as a drawn week is better", words.Count(n, "day")))
+	}
 	if s.lost.running > 0 {
 		out = append(out, words.Count(s.lost.running, "job")+" that ran when the history begins are not drawn")
 	}
