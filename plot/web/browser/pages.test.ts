@@ -53,6 +53,8 @@ before(async () => {
     "-o",
     "runs",
   );
+  const plan = ["--days", "1", "--weeks", "2", "--option", "V100=4", "--price", "V100=2,T4=1", "-q", "-o", "plan"];
+  hare("capacity", "base.json", ...plan);
   browser = await launch();
   server = await serve();
 });
@@ -104,6 +106,8 @@ test("reports of simulations", async () => {
   );
   assert.notEqual(shades[0], shades[1]);
 });
+
+test("plans of what to buy", async () => keepsTheRules(browser, "plan/index.html"));
 
 test("/docs shows every call, finds them, and tries them", async () => {
   const { page, faults } = await open(browser, `${server.url}/docs/`, desk); // redirects to /docs
