@@ -54,6 +54,11 @@ async function until(what: string, f: () => Promise<boolean>): Promise<void> {
   assert.fail(`never ${what}`);
 }
 
+interface Preview {
+  reason: string;
+  delays: { job: string }[];
+}
+
 interface Counts {
   agents: number;
   gpus: number;
@@ -114,11 +119,21 @@ async function visit(hash: string, options: BrowserContextOptions, url = server.
   return { page, faults };
 }
 
+// faultsOf returns what axe finds on a page that has it.
+function faultsOf(page: Page): Promise<string[]> {
+  return page.evaluate(async () => {
+    const run = (globalThis as unknown as { axe: { run(): Promise<{ violations: Violation[] }> } }).axe.run();
+    type Violation = { id: string; nodes: { html: string; failureSummary: string }[] };
+    return (await run).violations.map(v => `${v.id}: ${v.nodes[0]!.html} ${v.nodes[0]!.failureSummary}`);
+  });
+}
+
 const VIEWS: [hash: string, seen: string][] = [
   ["#/c/lab", "Is it well?"],
   ["#/c/lab/queue", "night-3"],
   ["#/c/lab/nodes", "n1"],
   ["#/c/lab/gantt", "colour by"],
+  ["#/c/lab/submit", "A new job"],
   ["#/c/lab/jobs/j5", "How do you know?"],
   ["#/solves", "No solve is kept"],
   ["#/sessions", "rolling"],
@@ -140,16 +155,7 @@ for (const [size, options] of [
         await page.screenshot({
           path: join(pages, `console${hash.replace(/\W+/g, "-")}-${size}-${colorScheme}.png`),
         });
-        const found = await page.evaluate(async () => {
-          const run = (
-            globalThis as unknown as { axe: { run(): Promise<{ violations: Violation[] }> } }
-          ).axe.run();
-          type Violation = { id: string; nodes: { html: string; failureSummary: string }[] };
-          return (await run).violations.map(
-            v => `${v.id}: ${v.nodes[0]!.html} ${v.nodes[0]!.failureSummary}`,
-          );
-        });
-        assert.deepEqual(found, [], where);
+        assert.deepEqual(await faultsOf(page), [], where);
         assert.ok(
           await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
           `${where}: sideways`,
@@ -260,6 +266,72 @@ test("a job says why and when, what it printed, and whom its end serves", async 
   await page.context().close();
 });
 
+test("a new job: what is expected is said as one types, by keyboard alone on a phone", async () => {
+  const { page, faults } = await visit("#/c/lab/submit", phone);
+  await page.evaluate(axe);
+  await page.getByLabel("Command").focus();
+  const type = async (text: string) => {
+    await page.keyboard.type(text);
+    await page.keyboard.press("Tab");
+  };
+  await type("train 'a b'");
+  await type("3");
+  await type("");
+  await type("2 h");
+  await page.getByText(/^It starts in about \d/).waitFor();
+  const body = { command: ["train", "a b"], gpus: 3, on: { V100: 7200 } };
+  const said = await api<Preview>("/v1/clusters/lab/jobs:preview", body);
+  await page.getByText(said.reason).waitFor();
+  const rows = await page.locator("tbody tr").allInnerTexts();
+  assert.deepEqual(
+    rows.map(r => r.split(/\s/)[0]).sort(),
+    said.delays
+      .map(d => d.job)
+      .slice(0, 10)
+      .sort(),
+  );
+  assert.deepEqual(await faultsOf(page), []);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  await page.screenshot({ path: join(pages, "console-submit-phone.png"), fullPage: true });
+  await type(hostile);
+  await type("ann");
+  await type("team=vision night");
+  await page.keyboard.press("Enter");
+  await page.getByText("Why does it wait?").waitFor();
+  const id = /j\d+$/.exec(page.url())![0];
+  const job = await api<{ name: string; user: string; labels: object; on: object }>(
+    `/v1/clusters/lab/jobs/${id}`,
+  );
+  assert.deepEqual(
+    [job.name, job.user, job.labels, job.on],
+    [hostile, "ann", { team: "vision", night: "" }, body.on],
+  );
+  assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
+test("a new job by pointer, from JSON: faults are said, and two clicks make one job", async () => {
+  const { page, faults } = await visit("#/c/lab", wide);
+  await page.getByRole("link", { name: "Submit" }).click();
+  await page.getByRole("button", { name: "as JSON" }).click();
+  const document = page.getByLabel("Document of the job");
+  await document.fill("{");
+  await page.getByText(/^This is not JSON: /).waitFor();
+  await document.fill('{"command": ["train"], "gpux": 2}');
+  await page.getByText('did you mean "gpus"?').waitFor();
+  const before = (await api<{ total: number }>("/v1/clusters/lab/jobs")).total;
+  await document.fill('{"command": ["train"], "gpus": 4, "on": {"T4": 60}, "weight": 1e5}');
+  await page.getByText(/^\d+ jobs? would end later/).waitFor();
+  await page.getByRole("button", { name: "Submit" }).dblclick();
+  await page.getByText("The same by command line").waitFor();
+  assert.equal((await api<{ total: number }>("/v1/clusters/lab/jobs")).total, before + 1);
+  assert.deepEqual(
+    faults.filter(f => !/422/.test(f)),
+    [],
+  );
+  await page.context().close();
+});
+
 test("a solve shows its proof and how to check it", async () => {
   const instance = {
     hare: "instance/v1",
@@ -310,6 +382,10 @@ test("keys: one is asked for, kept in memory alone, and what it may not do is no
     await page.getByText("Why does it wait?").waitFor();
     await page.getByText("submitted").waitFor();
     assert.equal(await page.getByRole("button", { name: "cancel the job" }).count(), 0);
+    assert.equal(await page.getByRole("link", { name: "Submit" }).count(), 0);
+    await page.evaluate(() => void (location.hash = "#/c/lab/submit"));
+    await page.getByText("This key may not submit jobs.").waitFor();
+    await page.goBack();
     const stored = await page.evaluate(() =>
       JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]),
     );

@@ -3,12 +3,12 @@ import { COLUMNS, type View } from "./table.js";
 
 export interface Route {
   cluster: string; // "" where the page is of no cluster
-  page: string; // overview, queue, nodes, gantt, job, solves, solve, sessions, session, start
+  page: string; // overview, queue, nodes, gantt, submit, job, solves, solve, sessions, session, start
   id: string; // of a job, solve or session
   query: URLSearchParams;
 }
 
-const PAGES = ["queue", "nodes", "gantt"];
+const PAGES = ["queue", "nodes", "gantt", "submit"];
 
 export function parse(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
