@@ -1,18 +1,13 @@
 // Tests the console in Chromium, on a server with a node and jobs.
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdtempSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { hare, launch, need, pages, phone, serve, type Server } from "./browser.js";
+import { hare, launch, need, pages, phone, serve, type Server, violations } from "./browser.js";
 
-const axe = readFileSync(
-  createRequire(join(need("HARE_ROOT"), "plot/web/package.json")).resolve("axe-core"),
-  "utf8",
-);
 const wide: BrowserContextOptions = { viewport: { width: 1440, height: 900 } };
 const hostile = `<img src=x onerror="document.title='bad'"> ${"x".repeat(60)} \u05d0\u05d1 rtl`;
 
@@ -119,15 +114,6 @@ async function visit(hash: string, options: BrowserContextOptions, url = server.
   return { page, faults };
 }
 
-// faultsOf returns what axe finds on a page that has it.
-function faultsOf(page: Page): Promise<string[]> {
-  return page.evaluate(async () => {
-    const run = (globalThis as unknown as { axe: { run(): Promise<{ violations: Violation[] }> } }).axe.run();
-    type Violation = { id: string; nodes: { html: string; failureSummary: string }[] };
-    return (await run).violations.map(v => `${v.id}: ${v.nodes[0]!.html} ${v.nodes[0]!.failureSummary}`);
-  });
-}
-
 const VIEWS: [hash: string, seen: string][] = [
   ["#/c/lab", "Is it well?"],
   ["#/c/lab/queue", "night-3"],
@@ -147,7 +133,6 @@ for (const [size, options] of [
   for (const colorScheme of ["light", "dark"] as const) {
     test(`every view, ${size}, ${colorScheme}`, async () => {
       const { page, faults } = await visit("", { ...options, colorScheme });
-      await page.evaluate(axe);
       for (const [hash, seen] of VIEWS) {
         const where = `${hash}, ${size}, ${colorScheme}`;
         await page.evaluate(h => void (location.hash = h), hash);
@@ -155,7 +140,7 @@ for (const [size, options] of [
         await page.screenshot({
           path: join(pages, `console${hash.replace(/\W+/g, "-")}-${size}-${colorScheme}.png`),
         });
-        assert.deepEqual(await faultsOf(page), [], where);
+        assert.deepEqual(await violations(page), [], where);
         assert.ok(
           await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
           `${where}: sideways`,
@@ -268,7 +253,6 @@ test("a job says why and when, what it printed, and whom its end serves", async 
 
 test("a new job: what is expected is said as one types, by keyboard alone on a phone", async () => {
   const { page, faults } = await visit("#/c/lab/submit", phone);
-  await page.evaluate(axe);
   await page.getByLabel("Command").focus();
   const type = async (text: string) => {
     await page.keyboard.type(text);
@@ -290,7 +274,7 @@ test("a new job: what is expected is said as one types, by keyboard alone on a p
       .slice(0, 10)
       .sort(),
   );
-  assert.deepEqual(await faultsOf(page), []);
+  assert.deepEqual(await violations(page), []);
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
   await page.screenshot({ path: join(pages, "console-submit-phone.png"), fullPage: true });
   await type(hostile);
