@@ -12,8 +12,8 @@ type spanKind struct {
 }
 
 // encodeSpans returns the spans of lanes as unsigned varints: the number of kinds; the fields of each kind in order,
-// the spread counted from 1 (0: none); then for each span its kind, the time from the end of the one before on its lane
-// to its start, zigzag, and its first round.
+// the spread counted from 1 (0: none); then for each span its kind, the time from the end of the one before on its
+// lane to its start, zigzag, and its first round.
 func encodeSpans(lanes []*lane, unit int64) []byte {
 	kinds := map[spanKind]uint64{}
 	var head, spans []byte

@@ -9,7 +9,7 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { hare, launch, need, pages, phone, serve, type Server, violations } from "./browser.js";
 
 const wide: BrowserContextOptions = { viewport: { width: 1440, height: 900 } };
-const hostile = `<img src=x onerror="document.title='bad'"> ${"x".repeat(60)} \u05d0\u05d1 rtl`;
+const hostile = `<img src=x onerror="document.title='bad'"> ${"x".repeat(60)} a|night \u05d0\u05d1 rtl`;
 
 let browser: Browser;
 let server: Server;
@@ -71,7 +71,12 @@ before(async () => {
   await until("a node", async () => (await fetch(`${server.url}/v1/clusters/lab`)).ok);
   const submit = (more: object) =>
     api("/v1/clusters/lab/jobs", { command: ["train"], on: { V100: 600, T4: 900 }, ...more });
-  await submit({ name: "loud", on: {}, command: ["sh", "-c", "echo first words; exit 3"], weight: 1e6 });
+  await submit({
+    name: "loud",
+    on: {},
+    command: ["sh", "-c", "echo first words; seq 60000; echo last words; exit 3"],
+    weight: 1e6,
+  });
   for (let i = 0; i < 12; i++)
     await submit({
       name: `night-${i}`,
@@ -169,6 +174,15 @@ test("the first screen says what the server says", async () => {
   await page.context().close();
 });
 
+test("the chart asks for weeks of the plan", async () => {
+  const { page } = await visit("#/c/lab", wide);
+  const answer = page.waitForResponse(r => r.url().includes("/gantt?"));
+  await page.reload();
+  const { now, to } = (await (await answer).json()) as { now: string; to: string };
+  assert.ok(Date.parse(to) - Date.parse(now) > 28 * 86400e3, to);
+  await page.context().close();
+});
+
 test("one of several clusters is chosen, and an empty one teaches", async () => {
   await api("/v1/clusters", { name: "second" });
   const { page, faults } = await visit("#/c/lab", wide);
@@ -206,6 +220,11 @@ test("the queue is filtered, ordered and grouped, and the address says how", asy
   await page.getByLabel("Search jobs").fill("<img");
   await page.getByText("1 of 14 jobs").waitFor();
   assert.equal(await page.locator("td.name bdi").innerText(), hostile);
+  // The button in a cell asks for all of its value, whatever that has in it.
+  await page.locator("td.name").getByRole("button").click();
+  await page.getByLabel("Search jobs").fill("");
+  await page.getByRole("button", { name: "clear 1 filter" }).waitFor();
+  await page.getByText("1 of 14 jobs").waitFor();
   assert.deepEqual(faults, []);
   await page.context().close();
 });
@@ -236,7 +255,10 @@ test("rows stay where they are under the pointer, and by keyboard", async () => 
 test("a job says why and when, what it printed, and whom its end serves", async () => {
   const { page, faults } = await visit("#/c/lab/queue?name=loud", wide);
   await page.locator("tbody a").first().click();
-  await page.locator(".log", { hasText: "first words" }).waitFor();
+  // A long output is read from its end.
+  await page.locator(".log", { hasText: "last words" }).waitFor();
+  await page.getByText("These are the last 200,000 bytes.").waitFor();
+  assert.doesNotMatch(await page.locator(".log").innerText(), /first words/);
   await page.getByText("exit code 3").first().waitFor();
   const list = await api<{ jobs: { id: string }[] }>("/v1/clusters/lab/jobs?state=running");
   const id = list.jobs[0]!.id;

@@ -4,6 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
+import { HUES, PALETTE } from "../src/shared/palette.js";
 import { desk, frame, hare, keepsTheRules, launch, open, pages, phone, root, violations } from "./browser.js";
 
 let browser: Browser;
@@ -422,7 +423,9 @@ test("jobs are coloured by user, and one user's stand out", async () => {
     await frame(page);
     return [await bar(8), await bar(18), await bar(28)];
   };
-  assert.deepEqual(await bars(), ["#cc6677", "#332288", "#ddcc77"]);
+  assert.deepEqual(await bars(), HUES.slice(0, 3));
+  const { palette } = JSON.parse((await page.locator("#data").textContent())!) as { palette: string[] };
+  assert.deepEqual(PALETTE, palette, "the console and plots have different colours");
   const by = page.getByLabel("colour by");
   assert.deepEqual(await by.locator("option").allInnerTexts(), ["job", "user", "weight"]);
   await by.selectOption("user");

@@ -10,6 +10,7 @@ import type { ClusterStore, Gantt } from "./store.js";
 import { clock, count, span as words, whole } from "./words.js";
 
 const AXIS = 24;
+const AHEAD = 29 * 86400e3; // milliseconds of the plan that are shown; the server allows 31 days with the past one
 const STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800].map(
   s => s * 1e3,
 );
@@ -28,7 +29,8 @@ export function useChart(store: ClusterStore): Chart {
     const began = performance.now();
     if (none.current || document.hidden || began < next.current) return;
     next.current = Infinity;
-    get<Gantt>(`${store.path}/gantt`, store.signal)
+    const to = new Date(serverNow() + AHEAD).toISOString();
+    get<Gantt>(`${store.path}/gantt?to=${to}`, store.signal)
       .then(set)
       .catch((e: unknown) => (none.current = e instanceof Refused && e.status === 404))
       .finally(() => (next.current = performance.now() + Math.max(2000, 10 * (performance.now() - began))));
