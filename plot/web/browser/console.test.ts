@@ -174,12 +174,31 @@ test("the first screen says what the server says", async () => {
   await page.context().close();
 });
 
-test("the chart asks for weeks of the plan", async () => {
-  const { page } = await visit("#/c/lab", wide);
+test("the chart has weeks of the plan, coloured by what jobs have in common", async () => {
+  const { page, faults } = await visit("#/c/lab/gantt", phone);
   const answer = page.waitForResponse(r => r.url().includes("/gantt?"));
   await page.reload();
   const { now, to } = (await (await answer).json()) as { now: string; to: string };
   assert.ok(Date.parse(to) - Date.parse(now) > 28 * 86400e3, to);
+  const by = page.getByLabel("colour by");
+  await by.locator("option[value=cause]").waitFor({ state: "attached" });
+  assert.deepEqual(await by.locator("option").allInnerTexts(), [
+    "job",
+    "user",
+    "name",
+    "weight",
+    "cause of waiting",
+  ]);
+  const key = (what: string) => page.getByRole("group", { name: `Colours by ${what}` });
+  await by.selectOption("user");
+  assert.match(await key("user").innerText(), /ann[^]*bob|bob[^]*ann/);
+  await by.selectOption("name");
+  assert.ok((await key("name").innerText()).includes("night-"));
+  await by.selectOption("cause");
+  await key("cause").waitFor();
+  assert.deepEqual(await violations(page), []);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  assert.deepEqual(faults, []);
   await page.context().close();
 });
 

@@ -19,10 +19,3 @@ export function shade(i: number): Shades {
   shades ??= shadesOf(PALETTE, rgb(colour("ground")));
   return shades[i % shades.length]!;
 }
-
-// numberOf gives equal texts equal numbers.
-export function numberOf(text: string): number {
-  let h = 7;
-  for (let i = 0; i < text.length; i++) h = (h * 31 + text.charCodeAt(i)) >>> 0;
-  return h;
-}

@@ -1,4 +1,5 @@
 // What jobs are coloured by.
+import { LEVELS } from "../shared/palette.js";
 import type { Chart } from "./data.js";
 
 export type By = "job" | "user" | "name" | "weight";
@@ -11,8 +12,6 @@ export interface Groups {
   colour: Uint8Array; // by job: position in the palette
   colours: number[]; // of the groups in order, where they have some; they repeat
 }
-
-const LEVELS = [4, 6, 7, 0, 5]; // positions in the palette, from light to dark
 
 // nameOf is the id of a job without the number at its end.
 export function nameOf(id: string): string {

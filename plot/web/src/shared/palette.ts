@@ -19,3 +19,6 @@ const TONES: [to: RGB, share: number][] = [
   [[20, 20, 20], 0.32],
 ];
 export const PALETTE = TONES.flatMap(([to, share]) => HUES.map(h => hex(mix(rgb(h), to, share))));
+
+// LEVELS are places in the palette from light to dark, for what has an order.
+export const LEVELS = [4, 6, 7, 0, 5];
