@@ -363,9 +363,22 @@ test("a solve shows its proof and how to check it", async () => {
     cluster: { nodes: [{ name: "a", gpus: { V100: 2 } }] },
     jobs: [{ id: "bert", rounds: 3, tasks: 2, sync: "gang", on: { V100: { compute_s: 2, sync_s: 1 } } }],
   };
-  await api("/v1/solves", { instance, options: { work_limit: 50 } });
-  const { page, faults } = await visit("#/solves", wide);
-  await page.locator("tbody a").first().click();
+  await api("/v1/solves", { instance, options: { work_limit: 50 }, name: "<b>one" });
+  await api("/v1/solves", { instance, options: { work_limit: 60, order: "paper" }, name: "two" });
+  const { page, faults } = await visit("#/solves", phone);
+  // Two are chosen by keyboard and compared.
+  await page.getByRole("checkbox", { name: "Compare <b>one" }).press("Space");
+  await page.getByRole("checkbox", { name: "Compare two" }).press("Space");
+  await page.getByRole("link", { name: "compare the two" }).press("Enter");
+  await page.getByText("Their plans are equally good. They are at most 0 % above").waitFor();
+  await page.getByText("0 jobs sooner, 0 later, 1 at the same time").waitFor();
+  const row = (name: string) => page.locator("tr", { hasText: name }).locator("td").allInnerTexts();
+  assert.deepEqual(await row("order"), ["price", "paper"]);
+  assert.deepEqual(await row("work_limit"), ["50", "60"]);
+  await page.locator(".trend canvas").waitFor();
+  assert.deepEqual(await violations(page), []);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  await page.getByRole("link", { name: "<b>one" }).click();
   await page.getByText(/^hare verify instance.json result.json/m).waitFor();
   await page.getByText(/^Proved: /).waitFor();
   await page.getByRole("link", { name: "the schedule as a chart" }).click();

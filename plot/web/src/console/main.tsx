@@ -10,7 +10,7 @@ import { useNow, useWatched } from "./parts.js";
 import { Queue } from "./queue.js";
 import { link, parse, type Route } from "./route.js";
 import { SessionPage, Sessions } from "./sessions.js";
-import { SolvePage, Solves } from "./solves.js";
+import { Compare, SolvePage, Solves } from "./solves.js";
 import { Start } from "./start.js";
 import { ClusterStore, Server } from "./store.js";
 import { Submit } from "./submit.js";
@@ -102,6 +102,10 @@ function View({ route, cluster, current }: { route: Route; cluster: string; curr
       return <Solves />;
     case "solve":
       return <SolvePage key={route.id} id={route.id} server={server} />;
+    case "compare":
+      return (
+        <Compare key={route.query.toString()} a={route.query.get("a") ?? ""} b={route.query.get("b") ?? ""} />
+      );
     case "sessions":
       return <Sessions server={server} />;
     case "session":
