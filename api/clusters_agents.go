@@ -282,6 +282,7 @@ func (s *server) setDrain(w http.ResponseWriter, r *http.Request, on bool, reaso
 //	@Param			stream	query	string	false	"which output: stdout without it"	Enums(stdout, stderr)
 //	@Param			attempt	query	int		false	"the attempt, from 1: the last one without it"
 //	@Param			offset	query	int		false	"the first byte: 0 without it"
+//	@Param			tail	query	int		false	"begin at most this many bytes before the present end"
 //	@Param			follow	query	bool	false	"stay until the attempt has ended"
 //	@Produce		text/plain,application/problem+json
 //	@Success		200	{string}	string	"bytes of the output"
@@ -310,6 +311,13 @@ func (s *server) getJobLog(w http.ResponseWriter, r *http.Request) error {
 	}
 	if id.Attempt == 0 {
 		return &statusError{http.StatusNotFound, "not_started", "the job has not started: it has no output yet"}
+	}
+	tail, err := number(r, "tail")
+	if err != nil {
+		return err
+	}
+	if tail > 0 {
+		offset = max(offset, c.LogSize(id, stream)-tail)
 	}
 	end, err := s.stream(r.Context(), "logs")
 	if err != nil {

@@ -81,6 +81,13 @@ func TestManagedCluster(t *testing.T) {
 	if stored.Next != 16 {
 		t.Errorf("%+v", stored)
 	}
+	for query, want := range map[string]string{
+		"&tail=4": "h 2\n", "&tail=99": "epoch 1\nepoch 2\n", "&tail=9&offset=12": "h 2\n",
+	} {
+		if _, text, _ := s.call(t, "GET", "/v1/clusters/lab/jobs/j1/logs?task=1"+query, ""); text != want {
+			t.Errorf("%s: %q", query, text)
+		}
+	}
 	s.ask(t, http.StatusOK, "GET", "/v1/clusters/lab/jobs/j1", "", &job)
 	if job.State != clusterdoc.JobRunning {
 		t.Errorf("%+v", job)

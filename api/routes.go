@@ -131,7 +131,7 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Get("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.getClusterJob))
 	r.Post("/v1/clusters/{cluster}/jobs/{job}/cancel", s.handle(s.cancelJob))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}/logs", uncompressed(s.handle(s.getJobLog, "task", "stream", "attempt",
-		"offset", "follow")))
+		"offset", "tail", "follow")))
 	r.Get("/v1/clusters/{cluster}/agents", s.handle(s.listAgents))
 	r.Post("/v1/clusters/{cluster}/agents", s.handle(s.asAgent(s.registerAgent)))
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/sync", s.handle(s.asAgent(s.syncAgent)))

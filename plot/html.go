@@ -2,13 +2,14 @@ package plot
 
 import (
 	"io"
+	"slices"
 
 	hare "github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot/web"
 )
 
-// maxPageSpans limits the entries of a page, which take about 25 bytes each.
-const maxPageSpans = 400_000
+// maxPageSpans limits the entries of a page, which take about 6 bytes each.
+const maxPageSpans = 8_000_000
 
 // page is what the script draws: PageData in plot/web/src/gantt/data.ts. The times of lanes
 // are multiples of Unit microseconds.
@@ -27,10 +28,7 @@ type page struct {
 	// Jobs are [id, weight, sync, rounds, tasks, release, start, end] in microseconds, and a pageJob where there is
 	// more to say.
 	Jobs  []any `json:"jobs"`
-	Lanes []any `json:"lanes"` // [gpu, type, [away from, to (−1: for ever), …], [spans]]
-	// Fields is the number of values of each span: job, start after the one before, rounds, period, hold, sync, first
-	// round, tasks, and where some span needs them setup, shape, and the level of the spread counted from 1 (0: none).
-	Fields int `json:"fields"`
+	Lanes []any `json:"lanes"` // [gpu, type, [away from, to (−1: for ever), …], spans]
 	// Nodes are [name, [racks, coarse to fine], lanes, [reservations]] in the order of the lanes, where nodes matter
 	// to the instance.
 	Nodes []any `json:"nodes,omitempty"`
@@ -40,6 +38,8 @@ type page struct {
 	Reserved []any `json:"reserved,omitempty"`
 	// Late are the jobs that end after their deadlines, the latest first.
 	Late []int32 `json:"late,omitempty"`
+	// spans are those of the lanes, as encodeSpans says.
+	spans []byte
 }
 
 // pageJob is what few jobs have.
@@ -50,16 +50,12 @@ type pageJob struct {
 	Shapes [][3]int64 `json:"shapes,omitempty"`
 	// Elapsed is how long ago the work began that runs at time 0; nil where none runs.
 	Elapsed *int64 `json:"elapsed,omitempty"`
+	User    string `json:"user,omitempty"`
 }
-
-const (
-	spanFields    = 8
-	allSpanFields = 11
-)
 
 func (s *scene) writeHTML(w io.Writer) error {
 	data := s.page()
-	page := web.Page{Kind: web.Gantt, Title: data.Title, Data: data}
+	page := web.Page{Kind: web.Gantt, Title: data.Title, Data: data, Binary: data.spans}
 	return page.Write(w)
 }
 
@@ -104,14 +100,10 @@ func (s *scene) page() *page {
 		p.Reserved = append(p.Reserved, []any{r.fromUs, r.untilUs, r.who})
 	}
 	p.Late = s.lateJobs()
-	p.Fields = spanFields
-	for _, l := range shown {
-		for i := range l.spans {
-			if sp := &l.spans[i]; sp.setupUs > 0 || sp.shape > 0 || sp.spread != noSpread {
-				p.Fields = allSpanFields
-				p.Levels = s.levels.Names
-			}
-		}
+	if slices.ContainsFunc(shown, func(l *lane) bool {
+		return slices.ContainsFunc(l.spans, func(sp span) bool { return sp.spread != noSpread })
+	}) {
+		p.Levels = s.levels.Names
 	}
 	p.Unit = unitOf(shown)
 	p.Jobs = make([]any, len(s.inst.Jobs))
@@ -133,18 +125,9 @@ func (s *scene) page() *page {
 			}
 			away = append(away, a.StartUs/p.Unit, end)
 		}
-		flat := make([]int64, 0, p.Fields*len(l.spans))
-		var last int64
-		for _, sp := range l.spans {
-			flat = append(flat, int64(sp.job), (sp.startUs-last)/p.Unit, sp.rounds,
-				sp.periodUs/p.Unit, sp.holdUs/p.Unit, sp.syncUs/p.Unit, sp.round, sp.tasks)
-			if p.Fields == allSpanFields {
-				flat = append(flat, sp.setupUs/p.Unit, int64(sp.shape), int64(sp.spread)+1)
-			}
-			last = sp.startUs
-		}
-		p.Lanes = append(p.Lanes, []any{l.gpu, l.typ, away, flat})
+		p.Lanes = append(p.Lanes, []any{l.gpu, l.typ, away, len(l.spans)})
 	}
+	p.spans = encodeSpans(shown, p.Unit)
 	return p
 }
 
@@ -160,7 +143,23 @@ func pageJobOf(j *hare.Job) (more pageJob, ok bool) {
 	if j.Running() {
 		more.Elapsed = &j.Progress.ElapsedUs
 	}
-	return more, more.GPUs > 0 || more.Deadline > 0 || more.Shapes != nil || more.Elapsed != nil
+	more.User = userOf(j)
+	return more, more.User != "" || more.GPUs > 0 || more.Deadline > 0 || more.Shapes != nil || more.Elapsed != nil
+}
+
+// userOf returns whose job it is; "" where nobody says.
+func userOf(j *hare.Job) string {
+	if j.Hints != nil {
+		for _, c := range j.Hints.Class {
+			if c.Name == "user" {
+				return c.Value
+			}
+		}
+	}
+	if len(j.Users) > 0 {
+		return j.Users[0]
+	}
+	return ""
 }
 
 // unitOf returns the greatest unit that divides all times of the lanes.

@@ -82,7 +82,7 @@ func TestNodesAreGrouped(t *testing.T) {
 	if got := fmt.Sprint(p.Nodes); got != "[[a [r2] 4 []] [c [r2] 2 []] [b [r1] 4 []] [c [r2] 1 []]]" {
 		t.Errorf("the page has the nodes %s", got)
 	}
-	if got := fmt.Sprint(p.Jobs[0]); got != "[wide 1 gang 1 2 0 0 10000000 {4 0 [] <nil>}]" {
+	if got := fmt.Sprint(p.Jobs[0]); got != "[wide 1 gang 1 2 0 0 10000000 {4 0 [] <nil> }]" {
 		t.Errorf("the page has the job %s", got)
 	}
 }

@@ -143,7 +143,7 @@ func TestManyGPUs(t *testing.T) {
 	if err := HTML(&b, inst, res, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if b.Len() > 20_000_000 || !strings.Contains(b.String(), "one GPU in 4 is drawn") {
+	if b.Len() > 10_000_000 || strings.Contains(b.String(), "is drawn") {
 		t.Errorf("page of %d bytes", b.Len())
 	}
 }
@@ -166,8 +166,8 @@ func TestEscaping(t *testing.T) {
 	if err := HTML(&b, inst, res, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(b.String(), "<script"); n != 3 {
-		t.Errorf("%d scripts in the page, want its own 3", n)
+	if n := strings.Count(b.String(), "<script"); n != 4 {
+		t.Errorf("%d scripts in the page, want its own 4", n)
 	}
 	if strings.Contains(b.String(), "alert(1)<") {
 		t.Error("markup from a name in the page")

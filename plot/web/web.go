@@ -79,6 +79,8 @@ type Page struct {
 	Body string
 	// Data is given to the script as JSON, never as markup; nil means no data.
 	Data any
+	// Binary is given to the script in base64; nil means none.
+	Binary []byte
 }
 
 // Write writes the document: one file that makes no requests, except that pages of kind
@@ -105,6 +107,13 @@ func (p *Page) Write(w io.Writer) error {
 		"<style>", p.Kind.style, "</style>\n<script>", theme, "</script></head>\n<body>\n", p.Kind.markup, p.Body)
 	if data != nil {
 		put(`<script type="application/json" id="data">`, string(data), "</script>\n")
+	}
+	if p.Binary != nil {
+		put(`<script type="application/octet-stream" id="binary">`)
+		e := base64.NewEncoder(base64.RawStdEncoding, b)
+		_, _ = e.Write(p.Binary) // Flush has its error
+		_ = e.Close()
+		put("</script>\n")
 	}
 	if p.Kind.script != "" {
 		put("<script>", p.Kind.script, "</script>\n")

@@ -127,6 +127,15 @@ func (c *Cluster) LastAttempt(ctx context.Context, job string) (attempt int64, e
 	return attempt, err
 }
 
+// LogSize is how many bytes of an output are stored.
+func (c *Cluster) LogSize(id clusterdoc.TaskID, stream string) int64 {
+	st, err := os.Stat(c.logPath(id, stream))
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
 // CopyLog hands an output of a task from an offset on to write, piece by piece, and returns the number of bytes.
 // ended says that nothing follows. An output of which nothing is stored is empty.
 func (c *Cluster) CopyLog(ctx context.Context, id clusterdoc.TaskID, stream string, offset int64,

@@ -2,7 +2,8 @@
 // the rules that every page must keep.
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 
@@ -76,6 +77,18 @@ export async function frame(page: Page): Promise<void> {
   await page.evaluate(
     () => new Promise<void>(done => requestAnimationFrame(() => requestAnimationFrame(() => done()))),
   );
+}
+
+const axe = readFileSync(createRequire(join(root, "plot/web/package.json")).resolve("axe-core"), "utf8");
+
+// violations returns what axe finds on a page.
+export async function violations(page: Page): Promise<string[]> {
+  if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(axe);
+  return page.evaluate(async () => {
+    const run = (globalThis as unknown as { axe: { run(): Promise<{ violations: Violation[] }> } }).axe.run();
+    type Violation = { id: string; nodes: { html: string; failureSummary: string }[] };
+    return (await run).violations.map(v => `${v.id}: ${v.nodes[0]!.html} ${v.nodes[0]!.failureSummary}`);
+  });
 }
 
 // Text is a text on a page and its contrast.

@@ -1,20 +1,15 @@
 // Tests the console in Chromium, on a server with a node and jobs.
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdtempSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { hare, launch, need, pages, phone, serve, type Server } from "./browser.js";
+import { hare, launch, need, pages, phone, serve, type Server, violations } from "./browser.js";
 
-const axe = readFileSync(
-  createRequire(join(need("HARE_ROOT"), "plot/web/package.json")).resolve("axe-core"),
-  "utf8",
-);
 const wide: BrowserContextOptions = { viewport: { width: 1440, height: 900 } };
-const hostile = `<img src=x onerror="document.title='bad'"> ${"x".repeat(60)} \u05d0\u05d1 rtl`;
+const hostile = `<img src=x onerror="document.title='bad'"> ${"x".repeat(60)} a|night \u05d0\u05d1 rtl`;
 
 let browser: Browser;
 let server: Server;
@@ -54,6 +49,11 @@ async function until(what: string, f: () => Promise<boolean>): Promise<void> {
   assert.fail(`never ${what}`);
 }
 
+interface Preview {
+  reason: string;
+  delays: { job: string }[];
+}
+
 interface Counts {
   agents: number;
   gpus: number;
@@ -71,7 +71,12 @@ before(async () => {
   await until("a node", async () => (await fetch(`${server.url}/v1/clusters/lab`)).ok);
   const submit = (more: object) =>
     api("/v1/clusters/lab/jobs", { command: ["train"], on: { V100: 600, T4: 900 }, ...more });
-  await submit({ name: "loud", on: {}, command: ["sh", "-c", "echo first words; exit 3"], weight: 1e6 });
+  await submit({
+    name: "loud",
+    on: {},
+    command: ["sh", "-c", "echo first words; seq 60000; echo last words; exit 3"],
+    weight: 1e6,
+  });
   for (let i = 0; i < 12; i++)
     await submit({
       name: `night-${i}`,
@@ -119,6 +124,7 @@ const VIEWS: [hash: string, seen: string][] = [
   ["#/c/lab/queue", "night-3"],
   ["#/c/lab/nodes", "n1"],
   ["#/c/lab/gantt", "colour by"],
+  ["#/c/lab/submit", "A new job"],
   ["#/c/lab/jobs/j5", "How do you know?"],
   ["#/solves", "No solve is kept"],
   ["#/sessions", "rolling"],
@@ -132,7 +138,6 @@ for (const [size, options] of [
   for (const colorScheme of ["light", "dark"] as const) {
     test(`every view, ${size}, ${colorScheme}`, async () => {
       const { page, faults } = await visit("", { ...options, colorScheme });
-      await page.evaluate(axe);
       for (const [hash, seen] of VIEWS) {
         const where = `${hash}, ${size}, ${colorScheme}`;
         await page.evaluate(h => void (location.hash = h), hash);
@@ -140,16 +145,7 @@ for (const [size, options] of [
         await page.screenshot({
           path: join(pages, `console${hash.replace(/\W+/g, "-")}-${size}-${colorScheme}.png`),
         });
-        const found = await page.evaluate(async () => {
-          const run = (
-            globalThis as unknown as { axe: { run(): Promise<{ violations: Violation[] }> } }
-          ).axe.run();
-          type Violation = { id: string; nodes: { html: string; failureSummary: string }[] };
-          return (await run).violations.map(
-            v => `${v.id}: ${v.nodes[0]!.html} ${v.nodes[0]!.failureSummary}`,
-          );
-        });
-        assert.deepEqual(found, [], where);
+        assert.deepEqual(await violations(page), [], where);
         assert.ok(
           await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
           `${where}: sideways`,
@@ -175,6 +171,34 @@ test("the first screen says what the server says", async () => {
     const states = ["waiting", "running", "failed"].map(s => c.jobs[s] ?? 0);
     return said.join() === [c.agents, c.gpus, ...states].join();
   });
+  await page.context().close();
+});
+
+test("the chart has weeks of the plan, coloured by what jobs have in common", async () => {
+  const { page, faults } = await visit("#/c/lab/gantt", phone);
+  const answer = page.waitForResponse(r => r.url().includes("/gantt?"));
+  await page.reload();
+  const { now, to } = (await (await answer).json()) as { now: string; to: string };
+  assert.ok(Date.parse(to) - Date.parse(now) > 28 * 86400e3, to);
+  const by = page.getByLabel("colour by");
+  await by.locator("option[value=cause]").waitFor({ state: "attached" });
+  assert.deepEqual(await by.locator("option").allInnerTexts(), [
+    "job",
+    "user",
+    "name",
+    "weight",
+    "cause of waiting",
+  ]);
+  const key = (what: string) => page.getByRole("group", { name: `Colours by ${what}` });
+  await by.selectOption("user");
+  assert.match(await key("user").innerText(), /ann[^]*bob|bob[^]*ann/);
+  await by.selectOption("name");
+  assert.ok((await key("name").innerText()).includes("night-"));
+  await by.selectOption("cause");
+  await key("cause").waitFor();
+  assert.deepEqual(await violations(page), []);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  assert.deepEqual(faults, []);
   await page.context().close();
 });
 
@@ -215,6 +239,11 @@ test("the queue is filtered, ordered and grouped, and the address says how", asy
   await page.getByLabel("Search jobs").fill("<img");
   await page.getByText("1 of 14 jobs").waitFor();
   assert.equal(await page.locator("td.name bdi").innerText(), hostile);
+  // The button in a cell asks for all of its value, whatever that has in it.
+  await page.locator("td.name").getByRole("button").click();
+  await page.getByLabel("Search jobs").fill("");
+  await page.getByRole("button", { name: "clear 1 filter" }).waitFor();
+  await page.getByText("1 of 14 jobs").waitFor();
   assert.deepEqual(faults, []);
   await page.context().close();
 });
@@ -245,7 +274,10 @@ test("rows stay where they are under the pointer, and by keyboard", async () => 
 test("a job says why and when, what it printed, and whom its end serves", async () => {
   const { page, faults } = await visit("#/c/lab/queue?name=loud", wide);
   await page.locator("tbody a").first().click();
-  await page.locator(".log", { hasText: "first words" }).waitFor();
+  // A long output is read from its end.
+  await page.locator(".log", { hasText: "last words" }).waitFor();
+  await page.getByText("These are the last 200,000 bytes.").waitFor();
+  assert.doesNotMatch(await page.locator(".log").innerText(), /first words/);
   await page.getByText("exit code 3").first().waitFor();
   const list = await api<{ jobs: { id: string }[] }>("/v1/clusters/lab/jobs?state=running");
   const id = list.jobs[0]!.id;
@@ -260,15 +292,93 @@ test("a job says why and when, what it printed, and whom its end serves", async 
   await page.context().close();
 });
 
+test("a new job: what is expected is said as one types, by keyboard alone on a phone", async () => {
+  const { page, faults } = await visit("#/c/lab/submit", phone);
+  await page.getByLabel("Command").focus();
+  const type = async (text: string) => {
+    await page.keyboard.type(text);
+    await page.keyboard.press("Tab");
+  };
+  await type("train 'a b'");
+  await type("3");
+  await type("");
+  await type("2 h");
+  await page.getByText(/^It starts in about \d/).waitFor();
+  const body = { command: ["train", "a b"], gpus: 3, on: { V100: 7200 } };
+  const said = await api<Preview>("/v1/clusters/lab/jobs:preview", body);
+  await page.getByText(said.reason).waitFor();
+  const rows = await page.locator("tbody tr").allInnerTexts();
+  assert.deepEqual(
+    rows.map(r => r.split(/\s/)[0]).sort(),
+    said.delays
+      .map(d => d.job)
+      .slice(0, 10)
+      .sort(),
+  );
+  assert.deepEqual(await violations(page), []);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  await page.screenshot({ path: join(pages, "console-submit-phone.png"), fullPage: true });
+  await type(hostile);
+  await type("ann");
+  await type("team=vision night");
+  await page.keyboard.press("Enter");
+  await page.getByText("Why does it wait?").waitFor();
+  const id = /j\d+$/.exec(page.url())![0];
+  const job = await api<{ name: string; user: string; labels: object; on: object }>(
+    `/v1/clusters/lab/jobs/${id}`,
+  );
+  assert.deepEqual(
+    [job.name, job.user, job.labels, job.on],
+    [hostile, "ann", { team: "vision", night: "" }, body.on],
+  );
+  assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
+test("a new job by pointer, from JSON: faults are said, and two clicks make one job", async () => {
+  const { page, faults } = await visit("#/c/lab", wide);
+  await page.getByRole("link", { name: "Submit" }).click();
+  await page.getByRole("button", { name: "as JSON" }).click();
+  const document = page.getByLabel("Document of the job");
+  await document.fill("{");
+  await page.getByText(/^This is not JSON: /).waitFor();
+  await document.fill('{"command": ["train"], "gpux": 2}');
+  await page.getByText('did you mean "gpus"?').waitFor();
+  const before = (await api<{ total: number }>("/v1/clusters/lab/jobs")).total;
+  await document.fill('{"command": ["train"], "gpus": 4, "on": {"T4": 60}, "weight": 1e5}');
+  await page.getByText(/^\d+ jobs? would end later/).waitFor();
+  await page.getByRole("button", { name: "Submit" }).dblclick();
+  await page.getByText("The same by command line").waitFor();
+  assert.equal((await api<{ total: number }>("/v1/clusters/lab/jobs")).total, before + 1);
+  assert.deepEqual(
+    faults.filter(f => !/422/.test(f)),
+    [],
+  );
+  await page.context().close();
+});
+
 test("a solve shows its proof and how to check it", async () => {
   const instance = {
     hare: "instance/v1",
     cluster: { nodes: [{ name: "a", gpus: { V100: 2 } }] },
     jobs: [{ id: "bert", rounds: 3, tasks: 2, sync: "gang", on: { V100: { compute_s: 2, sync_s: 1 } } }],
   };
-  await api("/v1/solves", { instance, options: { work_limit: 50 } });
-  const { page, faults } = await visit("#/solves", wide);
-  await page.locator("tbody a").first().click();
+  await api("/v1/solves", { instance, options: { work_limit: 50 }, name: "<b>one" });
+  await api("/v1/solves", { instance, options: { work_limit: 60, order: "paper" }, name: "two" });
+  const { page, faults } = await visit("#/solves", phone);
+  // Two are chosen by keyboard and compared.
+  await page.getByRole("checkbox", { name: "Compare <b>one" }).press("Space");
+  await page.getByRole("checkbox", { name: "Compare two" }).press("Space");
+  await page.getByRole("link", { name: "compare the two" }).press("Enter");
+  await page.getByText("Their plans are equally good. They are at most 0 % above").waitFor();
+  await page.getByText("0 jobs sooner, 0 later, 1 at the same time").waitFor();
+  const row = (name: string) => page.locator("tr", { hasText: name }).locator("td").allInnerTexts();
+  assert.deepEqual(await row("order"), ["price", "paper"]);
+  assert.deepEqual(await row("work_limit"), ["50", "60"]);
+  await page.locator(".trend canvas").waitFor();
+  assert.deepEqual(await violations(page), []);
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  await page.getByRole("link", { name: "<b>one" }).click();
   await page.getByText(/^hare verify instance.json result.json/m).waitFor();
   await page.getByText(/^Proved: /).waitFor();
   await page.getByRole("link", { name: "the schedule as a chart" }).click();
@@ -310,6 +420,10 @@ test("keys: one is asked for, kept in memory alone, and what it may not do is no
     await page.getByText("Why does it wait?").waitFor();
     await page.getByText("submitted").waitFor();
     assert.equal(await page.getByRole("button", { name: "cancel the job" }).count(), 0);
+    assert.equal(await page.getByRole("link", { name: "Submit" }).count(), 0);
+    await page.evaluate(() => void (location.hash = "#/c/lab/submit"));
+    await page.getByText("This key may not submit jobs.").waitFor();
+    await page.goBack();
     const stored = await page.evaluate(() =>
       JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]),
     );

@@ -4,7 +4,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
-import { desk, frame, hare, keepsTheRules, launch, open, pages, phone, root } from "./browser.js";
+import { HUES, PALETTE } from "../src/shared/palette.js";
+import { desk, frame, hare, keepsTheRules, launch, open, pages, phone, root, violations } from "./browser.js";
 
 let browser: Browser;
 const LEFT = 118; // width of the names in pixels, as in main.ts
@@ -104,6 +105,24 @@ before(async () => {
     "fields.result.json",
   );
   hare("plot", "fields.instance.json", "fields.result.json", "-o", "fields.html");
+  // One job of two users after the other on the one GPU: the first of ann, the others of <b>ob.
+  writeFileSync(
+    join(pages, "users.instance.json"),
+    JSON.stringify({
+      hare: "instance/v1",
+      name: "users",
+      cluster: { nodes: [{ name: "a", gpus: { A100: 1 } }] },
+      jobs: ["ann", "<b>ob", "<b>ob"].map((user, i) => ({
+        id: `lm-${i}`,
+        weight: 9 - i,
+        sync: "rigid",
+        class: { user },
+        on: { A100: { compute_s: 10 } },
+      })),
+    }),
+  );
+  hare("solve", "-q", "users.instance.json", "--work-limit", "1", "-o", "users.result.json");
+  hare("plot", "users.instance.json", "users.result.json", "-o", "users.html");
   browser = await launch();
 });
 after(() => browser?.close());
@@ -350,6 +369,76 @@ test("the GPUs of a task are one block, and nodes and racks have brackets", asyn
   );
   assert.deepEqual(faults, []);
   await page.screenshot({ path: join(pages, "nodes.png") });
+  await page.context().close();
+});
+
+test("rows fold to nodes and types, and unfold, by keys and by pointer", async () => {
+  for (const options of [desk, phone]) {
+    const { page, faults } = await open(browser, "many.html", options);
+    const slider = page.locator("#rowh");
+    const said = async () => {
+      await frame(page);
+      return [await slider.getAttribute("aria-valuetext"), await page.locator("#fold").textContent()].join();
+    };
+    assert.equal(await said(), "2 pixels,");
+    await slider.press("Home");
+    assert.equal(await said(), "types,types");
+    const b = await box(page);
+    const [x, y] = [b.x + 70 + LEFT, b.y + 30];
+    const tone = await at(page, x, y);
+    assert.notEqual(tone, "#f3f5f8", "no use is drawn");
+    if (options === desk) {
+      await page.mouse.move(x, y);
+      assert.match(
+        (await page.locator("#tip").textContent())!,
+        /^T4\n1,000 of 1,000 GPUs busy at .*\npress to unfold$/,
+      );
+    }
+    assert.deepEqual(await violations(page), []);
+    await page.screenshot({ path: join(pages, `folded-${options === desk ? "desk" : "phone"}.png`) });
+    // A job that is found stands out in the rows of all GPUs.
+    const press = () => (options === desk ? page.mouse.click(x, y) : page.touchscreen.tap(x, y));
+    await press();
+    assert.equal(await said(), "nodes,nodes");
+    await press();
+    assert.equal(await said(), "14 pixels,");
+    await slider.press("Home");
+    await page.locator("#find").fill("train-7");
+    await frame(page);
+    assert.notEqual(await at(page, x, y), tone, "what matches does not stand out");
+    await page.keyboard.press("Enter");
+    assert.equal(await said(), "14 pixels,");
+    assert.deepEqual(faults, []);
+    await page.context().close();
+  }
+});
+
+test("jobs are coloured by user, and one user's stand out", async () => {
+  const { page, faults } = await open(browser, "users.html", desk);
+  const b = await box(page);
+  const bar = (seconds: number) =>
+    at(page, b.x + LEFT + 40 + (seconds / 30) * (b.width - LEFT - 40) - 40, b.y + 6);
+  const bars = async () => {
+    await page.mouse.move(0, 0);
+    await frame(page);
+    return [await bar(8), await bar(18), await bar(28)];
+  };
+  assert.deepEqual(await bars(), HUES.slice(0, 3));
+  const { palette } = JSON.parse((await page.locator("#data").textContent())!) as { palette: string[] };
+  assert.deepEqual(PALETTE, palette, "the console and plots have different colours");
+  const by = page.getByLabel("colour by");
+  assert.deepEqual(await by.locator("option").allInnerTexts(), ["job", "user", "weight"]);
+  await by.selectOption("user");
+  assert.deepEqual(await bars(), ["#332288", "#cc6677", "#cc6677"]);
+  await page.getByRole("button", { name: "<b>ob" }).press("Enter");
+  const [ann, bob] = await bars();
+  assert.notEqual(ann, "#332288");
+  assert.equal(bob, "#cc6677");
+  assert.equal(await page.getByRole("button", { name: "<b>ob" }).getAttribute("aria-pressed"), "true");
+  assert.deepEqual(await violations(page), []);
+  await by.selectOption("weight");
+  assert.deepEqual(await bars(), ["#999933", "#44aa99", "#88ccee"]);
+  assert.deepEqual(faults, []);
   await page.context().close();
 });
 

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { messages } from "../src/console/api.js";
 import { faultsOf, goodness, queueLine, useOf, wellness } from "../src/console/health.js";
 import { rowOf } from "../src/console/jobs.js";
+import { choices, colouring } from "../src/console/colouring.js";
 import { chartFrom, chartOf, lanesOf, runs } from "../src/console/spans.js";
 import type { Agent } from "../src/console/store.js";
 
@@ -140,7 +141,12 @@ test("a chart that the server makes keeps its rows, in the page's order", () => 
         },
       ],
     },
-    () => "ann",
+    () =>
+      rowOf(
+        { id: "j5", state: "waiting", submitted: "", user: "ann", reason_code: "planned_later" },
+        now,
+        typeOf,
+      ),
   );
   assert.deepEqual(
     chart.lanes.map(l => l.gpu),
@@ -148,4 +154,47 @@ test("a chart that the server makes keeps its rows, in the page's order", () => 
   );
   assert.deepEqual(chart.spans[0]!.lanes, [1]);
   assert.equal(chart.spans[0]!.earliest, now + 3000e3);
+  assert.deepEqual([chart.spans[0]!.user, chart.spans[0]!.cause], ["ann", "planned later"]);
+});
+
+test("spans are coloured by what jobs have in common", () => {
+  const rows = [1, 2, 2, 3, 5, 8, 13].map((weight, i) =>
+    rowOf(
+      {
+        id: `j${i}`,
+        state: "waiting",
+        submitted: "2026-11-25T11:00:00Z",
+        user: i % 3 ? "ann" : "bob",
+        weight,
+        expected_in_s: 60,
+        ...(i ? { reason_code: "busy" } : {}),
+      },
+      now,
+      typeOf,
+    ),
+  );
+  const lanes = [0, 1].map(i => ({ gpu: `a/${i}`, type: "V100", node: "a" }));
+  const { spans } = chartOf(rows, lanes, now);
+  assert.equal(spans.length, 7);
+  assert.deepEqual(choices(spans, "job"), ["job", "user", "name", "weight", "cause"]);
+  assert.deepEqual(choices(spans.slice(1, 2), "cause"), ["job", "name", "cause"]);
+  const user = colouring(spans, "user");
+  assert.deepEqual(
+    user.key.map(([text]) => text),
+    ["ann", "bob"],
+  );
+  assert.equal(user.of(spans[1]!), user.key[0]![1]);
+  const weight = colouring(spans, "weight");
+  assert.deepEqual(
+    weight.key.map(([text]) => text),
+    ["1 to 2", "3", "5", "8", "13"],
+  );
+  assert.deepEqual(
+    spans.map(s => weight.of(s)),
+    [0, 0, 0, 1, 2, 3, 4].map(i => weight.key[i]![1]),
+  );
+  assert.deepEqual(
+    colouring(spans, "cause").key.map(([text]) => text),
+    ["busy", "not known"],
+  );
 });

@@ -1,7 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { about, spot } from "../src/gantt/describe.js";
-import { above, chartOf, freePlace, lanesOf, setupAt, spanAt, type PageData } from "../src/gantt/data.js";
+import {
+  above,
+  chartOf,
+  freePlace,
+  lanesOf,
+  setupAt,
+  spanAt,
+  type MoreOfJob,
+  type PageData,
+} from "../src/gantt/data.js";
+import { spansOf } from "./spans.js";
 
 const S = 1e6;
 
@@ -19,26 +29,33 @@ const data: PageData = {
   palette: ["#cc6677"],
   legend: [0, 1],
   legendHead: "",
-  fields: 8,
   jobs: [
     ["a", "2", "gang", 3, 2, 0, 0, 5.5 * S],
     ["b", "1", "relaxed", 1, 1, S, 6 * S, 8 * S],
     ["elsewhere", "1", "rigid", 1, 1, 0, 0, 0],
   ],
   lanes: [
-    ["n/0", 0, [], [0, 0, 3, 8, 6, 1, 0, 1, 1, 24, 1, 0, 8, 0, 0, 1]],
-    ["n/1", 0, [0, 10, 40, -1], [0, 12, 1, 0, 6, 1, 2, 2]],
+    ["n/0", 0, [], 2],
+    ["n/1", 0, [0, 10, 40, -1], 1],
   ],
 };
 
-const chart = chartOf(data);
+const chart = chartOf(
+  data,
+  spansOf(8, [
+    [0, 0, 3, 8, 6, 1, 0, 1, 1, 24, 1, 0, 8, 0, 0, 1],
+    [0, 12, 1, 0, 6, 1, 2, 2],
+  ]),
+);
 const [first, second] = [chart.lanes[0]!, chart.lanes[1]!];
 
 test("spans are decoded into microseconds", () => {
   assert.deepEqual([...first.start], [0, 6 * S]);
-  assert.deepEqual([...first.end], [5.5 * S, 8 * S]);
-  assert.deepEqual([...first.job], [0, 1]);
-  assert.deepEqual([first.period[0], first.hold[0], first.sync[0]], [2 * S, 1.5 * S, 0.25 * S]);
+  assert.deepEqual([first.end(0), first.end(1)], [5.5 * S, 8 * S]);
+  assert.deepEqual([first.job(0), first.job(1)], [0, 1]);
+  const { period, hold, sync } = chart.kinds;
+  const kind = first.kind[0]!;
+  assert.deepEqual([period[kind], hold[kind], sync[kind]], [2 * S, 1.5 * S, 0.25 * S]);
   assert.deepEqual(second.away, [0, 2.5 * S, 10 * S, Infinity]);
 });
 
@@ -63,9 +80,9 @@ test("the span at a time", () => {
 });
 
 test("the GPUs of a job", () => {
-  assert.deepEqual(lanesOf(chart.lanes, 0), [0, 1]);
-  assert.deepEqual(lanesOf(chart.lanes, 1), [0]);
-  assert.deepEqual(lanesOf(chart.lanes, 2), []);
+  assert.deepEqual(lanesOf(chart, 0), [0, 1]);
+  assert.deepEqual(lanesOf(chart, 1), [0]);
+  assert.deepEqual(lanesOf(chart, 2), []);
 });
 
 test("what lies under the pointer", () => {
@@ -92,21 +109,30 @@ test("a job in one line", () => {
 
 // One GPU of a node that is reserved from 4 s on, with three spans: work that runs at time 0 to
 // 2 s, then after a setup of 1 s job s in its shape 1, two units a round, from 4 s to 8 s.
-const full = chartOf({
-  ...data,
-  unit: S,
-  end: 10 * S,
-  fields: 11,
-  jobs: [
-    ["r", "1", "rigid", 5, 1, 0, 0, 2 * S, { elapsed: 60 * S }],
-    ["s", "1", "gang", 3, 1, 0, 4 * S, 8 * S, { deadline: 6 * S, shapes: [[1, 1, 1], [4, 2, 2]] }], // prettier-ignore
+const late: MoreOfJob = {
+  deadline: 6 * S,
+  shapes: [
+    [1, 1, 1],
+    [4, 2, 2],
   ],
-  legend: [0, 1],
-  lanes: [["n/0", 0, [], [0, 0, 1, 0, 2, 0, 0, 1, 0, 0, 0, 1, 4, 2, 2, 2, 1, 0, 1, 1, 1, 2]]],
-  nodes: [["n", ["e", "r1"], 1, [0]]],
-  levels: ["node", "x.io/rack", "any"],
-  reserved: [[5 * S, 9 * S, "reserved for ops"]],
-});
+};
+const full = chartOf(
+  {
+    ...data,
+    unit: S,
+    end: 10 * S,
+    jobs: [
+      ["r", "1", "rigid", 5, 1, 0, 0, 2 * S, { elapsed: 60 * S }],
+      ["s", "1", "gang", 3, 1, 0, 4 * S, 8 * S, late],
+    ],
+    legend: [0, 1],
+    lanes: [["n/0", 0, [], 2]],
+    nodes: [["n", ["e", "r1"], 1, [0]]],
+    levels: ["node", "x.io/rack", "any"],
+    reserved: [[5 * S, 9 * S, "reserved for ops"]],
+  },
+  spansOf(11, [[0, 0, 1, 0, 2, 0, 0, 1, 0, 0, 0, 1, 4, 2, 2, 2, 1, 0, 1, 1, 1, 2]]),
+);
 const lane = full.lanes[0]!;
 
 test("setups, shapes, spread, running work, deadlines and reservations in words", () => {

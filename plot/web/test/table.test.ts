@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Plan, planned, type Row, rowOf } from "../src/console/jobs.js";
 import { link, parse, queryOf, viewOf } from "../src/console/route.js";
-import { changes, column, filtered, grouped, isGroup, sort, testOf } from "../src/console/table.js";
+import { changes, column, exactly, filtered, grouped, isGroup, sort, testOf } from "../src/console/table.js";
 
 const now = Date.parse("2026-11-25T12:00:00Z");
 const typeOf = (gpu: string) => (gpu.startsWith("a/") ? "V100" : undefined);
@@ -100,6 +100,27 @@ test("changes are counted, and none where rows are the same", () => {
   assert.equal(changes(jobs(), [...jobs(), row(5)]), 1);
   assert.equal(changes(jobs(), jobs().slice(1)), 1);
   assert.equal(changes(jobs(), [jobs()[1]!, jobs()[0]!, ...jobs().slice(2)]), 2);
+});
+
+test("a value that is chosen is the only one that passes", () => {
+  const names = ["a|b", "a", "b", "c\\", "c\\|b", " a|b ", "=a", "!a"];
+  const rows = names.map((name, i) => row(i, { name }));
+  for (const name of names) {
+    const passes = filtered(rows, { ...view(""), filters: { name: exactly(name) } }, now).map(r => r.name);
+    assert.deepEqual(passes, names.filter(n => n.trim() === name.trim()), name); // prettier-ignore
+  }
+});
+
+test("what has happened is not within an hour", () => {
+  const found = (query: string) => ids(filtered(jobs(), view(query), now));
+  const ended = row(5, {
+    state: "succeeded",
+    started: "2026-11-25T11:10:00Z",
+    ended: "2026-11-25T11:59:00Z",
+  });
+  for (const query of ["end=<1h", "end=>0m", "start=<1h"])
+    assert.deepEqual(ids(filtered([ended], view(query), now)), [], query);
+  assert.deepEqual(found("start=<1h"), [3]);
 });
 
 test("100,000 rows are filtered and sorted quickly", () => {

@@ -2,7 +2,8 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, now as serverNow, Refused } from "./api.js";
 import { rgb, hex, mix } from "../shared/colour.js";
-import { colour, numberOf, shade } from "./palette.js";
+import { type By, choices, type Colouring, colouring } from "./colouring.js";
+import { colour, shade } from "./palette.js";
 import { useNow, useTheme, useWatched } from "./parts.js";
 import { link } from "./route.js";
 import { type Chart, chartFrom, chartOf, lanesOf, runs, type Span } from "./spans.js";
@@ -10,11 +11,10 @@ import type { ClusterStore, Gantt } from "./store.js";
 import { clock, count, span as words, whole } from "./words.js";
 
 const AXIS = 24;
+const AHEAD = 29 * 86400e3; // milliseconds of the plan that are shown; the server allows 31 days with the past one
 const STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800].map(
   s => s * 1e3,
 );
-
-export type By = "job" | "user" | "name";
 
 // useChart is the server's chart of a cluster or, where it has none, one of what the page knows.
 export function useChart(store: ClusterStore): Chart {
@@ -28,7 +28,8 @@ export function useChart(store: ClusterStore): Chart {
     const began = performance.now();
     if (none.current || document.hidden || began < next.current) return;
     next.current = Infinity;
-    get<Gantt>(`${store.path}/gantt`, store.signal)
+    const to = new Date(serverNow() + AHEAD).toISOString();
+    get<Gantt>(`${store.path}/gantt?to=${to}`, store.signal)
       .then(set)
       .catch((e: unknown) => (none.current = e instanceof Refused && e.status === 404))
       .finally(() => (next.current = performance.now() + Math.max(2000, 10 * (performance.now() - began))));
@@ -36,9 +37,10 @@ export function useChart(store: ClusterStore): Chart {
   return useMemo(
     () =>
       served
-        ? chartFrom(served, id => store.rows.get(id)?.user ?? "")
+        ? chartFrom(served, id => store.rows.get(id))
         : chartOf(store.rows.values(), lanesOf(store.agents), serverNow()),
-    [served, served ? 0 : version, served ? 0 : Math.floor(tick / 10e3)],
+    // What is known of the jobs of a served chart comes with the jobs.
+    served ? [served, store.loaded, store.complete] : [store, version, Math.floor(tick / 10e3)],
   );
 }
 
@@ -101,13 +103,10 @@ interface Drawn {
   shape: Shape;
   view: View;
   scroll: number;
-  by: By;
+  colours: Colouring;
   chosen: string; // a job; "" for none
   marked: ReadonlySet<string> | null; // jobs that a search found
 }
-
-const indexOf = (s: Span, by: By): number =>
-  by === "job" ? s.num : numberOf(by === "user" ? s.user : s.name);
 
 function draw(canvas: HTMLCanvasElement, d: Drawn): void {
   const g = canvas.getContext("2d")!;
@@ -149,7 +148,7 @@ function draw(canvas: HTMLCanvasElement, d: Drawn): void {
   const pad = shape.height >= 6 ? 1 : 0;
   for (const s of chart.spans) {
     if (s.to < view.from || s.from > view.to) continue;
-    const shades = shade(indexOf(s, d.by));
+    const shades = shade(d.colours.of(s));
     const dim = (d.chosen && s.job !== d.chosen) || (d.marked && !d.marked.has(s.job));
     g.globalAlpha = dim ? 0.22 : 1;
     const a = Math.max(left, px(s.from));
@@ -307,7 +306,8 @@ export function Chart(p: { store: ClusterStore; chart: Chart; height: number; to
         : null,
     [chart, q],
   );
-  const d: Drawn = { chart, shape, view, scroll, by, chosen: hover?.s.job ?? "", marked };
+  const colours = useMemo(() => colouring(chart.spans, by), [chart, by]);
+  const d: Drawn = { chart, shape, view, scroll, colours, chosen: hover?.s.job ?? "", marked };
   const last = useRef(d);
   last.current = d;
   useLayoutEffect(() => {
@@ -318,7 +318,7 @@ export function Chart(p: { store: ClusterStore; chart: Chart; height: number; to
   useLayoutEffect(() => {
     const frame = requestAnimationFrame(() => canvas.current && draw(canvas.current, last.current));
     return () => cancelAnimationFrame(frame);
-  }, [chart, shape, view.from, view.to, scroll, by, hover?.s.job, marked, size, theme]);
+  }, [chart, shape, view.from, view.to, scroll, colours, hover?.s.job, marked, size, theme]);
 
   const zoom = (factor: number, x?: number) => {
     const w = canvas.current!.clientWidth;
@@ -386,9 +386,11 @@ export function Chart(p: { store: ClusterStore; chart: Chart; height: number; to
           <label>
             colour by{" "}
             <select value={by} onChange={e => setBy(e.currentTarget.value as By)}>
-              <option value="job">job</option>
-              <option value="user">user</option>
-              <option value="name">name</option>
+              {choices(chart.spans, by).map(c => (
+                <option key={c} value={c}>
+                  {c === "cause" ? "cause of waiting" : c}
+                </option>
+              ))}
             </select>
           </label>
           <span class="zoom">
@@ -465,6 +467,15 @@ export function Chart(p: { store: ClusterStore; chart: Chart; height: number; to
           </div>
         )}
       </div>
+      {colours.key.length > 0 && (
+        <div class="key" role="group" aria-label={`Colours by ${by}`}>
+          {colours.key.map(([text, place]) => (
+            <span key={text}>
+              <i style={{ background: shade(place).fill }} /> <bdi>{text}</bdi>
+            </span>
+          ))}
+        </div>
+      )}
       <p class="key soft">
         <span>
           <i class="did" /> ran, runs

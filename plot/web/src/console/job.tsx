@@ -278,7 +278,7 @@ function Attempts({ job, now }: { job: Job; now: number }) {
   );
 }
 
-const KEPT = 200_000; // characters of an output that the page keeps
+const KEPT = 200_000; // bytes of an output that the page reads, and characters that it keeps
 
 function Log({ path, job }: { path: string; job: Job }) {
   const attempts = job.attempts ?? [];
@@ -299,23 +299,24 @@ function Log({ path, job }: { path: string; job: Job }) {
     setNote("");
     setCut(false);
     void (async () => {
-      let offset = 0;
+      // A long output is read from its end. After a break the end is read again.
       while (!stop.signal.aborted) {
         try {
-          const q = `task=${task}&stream=${stream}&attempt=${number}&offset=${offset}&follow=true`;
+          const q = `task=${task}&stream=${stream}&attempt=${number}&tail=${KEPT}&follow=true`;
           const r = await call(`${path}/logs?${q}`, { signal: stop.signal });
+          setText("");
           const read = r.body!.getReader();
+          let got = 0;
           const utf8 = new TextDecoder();
           for (;;) {
             const { done, value } = await read.read();
             if (done) break;
-            offset += value.length;
-            const more = utf8.decode(value, { stream: true });
-            setText(t => {
-              const all = t + more;
-              if (all.length > KEPT) setCut(true);
-              return all.slice(-KEPT);
-            });
+            // A first letter may have been cut.
+            const first = got ? 0 : value.findIndex(b => (b & 0xc0) !== 0x80);
+            const more = utf8.decode(value.subarray(first), { stream: true });
+            got += value.length;
+            if (got >= KEPT) setCut(true);
+            setText(t => (t + more).slice(-KEPT));
           }
           // A server that shuts down ends its streams, too.
           const j = await get<Job>(path, stop.signal);
@@ -377,7 +378,7 @@ function Log({ path, job }: { path: string; job: Job }) {
       <pre class="log" ref={box} tabIndex={0} aria-label="Output of the job">
         {text || (note ? "" : "Nothing yet.")}
       </pre>
-      {cut && <p class="soft">These are the last {whole(KEPT)} characters.</p>}
+      {cut && <p class="soft">These are the last {whole(KEPT)} bytes.</p>}
       {note && <p class="soft">{note}</p>}
     </Panel>
   );

@@ -74,6 +74,7 @@ export interface Row {
   earliest: number;
   reason: string;
   short: string;
+  code: string; // of the reason
   where: string[]; // GPUs that it holds or held last, node/index
   labels: string;
   text: string; // all that the search looks through
@@ -119,6 +120,7 @@ export function rowOf(j: Job, now: number, typeOf: (gpu: string) => string | und
     earliest: j.ended ? NaN : after(j.earliest_end_in_s, now),
     reason: j.reason ?? "",
     short: j.reason_short ?? "",
+    code: j.reason_code ?? "",
     where,
     labels: labels.join(" "),
     text: "",

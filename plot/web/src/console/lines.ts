@@ -9,6 +9,7 @@ export interface Line {
   values: (number | null)[];
   colour: string; // of the page
   steps?: boolean;
+  dashed?: boolean;
 }
 
 // lines draws into a box and returns what removes the chart. x is in seconds: of the epoch, or
@@ -45,6 +46,7 @@ export function lines(box: HTMLElement, x: number[], all: Line[], height: number
           label: l.name,
           stroke: colour(l.colour),
           width: 1.5,
+          ...(l.dashed ? { dash: [6, 4] } : {}),
           points: { show: false },
           spanGaps: true,
           ...(l.steps ? { paths: uPlot.paths.stepped!({ align: 1 }) } : {}),

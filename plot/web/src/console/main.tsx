@@ -10,9 +10,10 @@ import { useNow, useWatched } from "./parts.js";
 import { Queue } from "./queue.js";
 import { link, parse, type Route } from "./route.js";
 import { SessionPage, Sessions } from "./sessions.js";
-import { SolvePage, Solves } from "./solves.js";
+import { Compare, SolvePage, Solves } from "./solves.js";
 import { Start } from "./start.js";
 import { ClusterStore, Server } from "./store.js";
+import { Submit } from "./submit.js";
 import { clock, span } from "./words.js";
 
 const server = new Server();
@@ -101,6 +102,10 @@ function View({ route, cluster, current }: { route: Route; cluster: string; curr
       return <Solves />;
     case "solve":
       return <SolvePage key={route.id} id={route.id} server={server} />;
+    case "compare":
+      return (
+        <Compare key={route.query.toString()} a={route.query.get("a") ?? ""} b={route.query.get("b") ?? ""} />
+      );
     case "sessions":
       return <Sessions server={server} />;
     case "session":
@@ -122,9 +127,10 @@ function View({ route, cluster, current }: { route: Route; cluster: string; curr
     queue: "Queue",
     nodes: "Nodes",
     gantt: "Past, now and plan",
+    submit: "A new job",
   };
   const head = title[route.page] && (
-    <h1 class={route.page === "overview" ? "" : "hidden"}>{title[route.page]}</h1>
+    <h1 class={route.page === "overview" || route.page === "submit" ? "" : "hidden"}>{title[route.page]}</h1>
   );
   switch (route.page) {
     case "queue":
@@ -146,6 +152,13 @@ function View({ route, cluster, current }: { route: Route; cluster: string; curr
         <>
           {head}
           <GanttPage key={cluster} store={current} />
+        </>
+      );
+    case "submit":
+      return (
+        <>
+          {head}
+          <Submit key={cluster} store={current} server={server} />
         </>
       );
     case "job":
@@ -207,6 +220,11 @@ function Top({ route, cluster }: { route: Route; cluster: string }) {
               {text}
             </a>
           ))}
+        {cluster && server.mayChange && (
+          <a href={link(cluster, "submit")} aria-current={here("submit")}>
+            Submit
+          </a>
+        )}
         <a href={link("", "solves")} aria-current={here("solves")}>
           Solves
         </a>

@@ -6,7 +6,7 @@ import { Figure, Panel, State, Table, useNow, useTheme, useWatched, useWidth } f
 import type { Row } from "./jobs.js";
 import { link } from "./route.js";
 import type { Agent, ClusterStore, Minute } from "./store.js";
-import { sort } from "./table.js";
+import { exactly, sort } from "./table.js";
 import { ago, ahead, count, notBefore, whole } from "./words.js";
 import { lines } from "./lines.js";
 
@@ -212,7 +212,7 @@ function Waiters({ store, rows }: { store: ClusterStore; rows: readonly Row[] })
               store.name,
               "queue",
               "",
-              new URLSearchParams({ user: w.user ? "=" + w.user : "", state: "=waiting" }).toString(),
+              new URLSearchParams({ user: w.user ? exactly(w.user) : "", state: "=waiting" }).toString(),
             )}
           >
             <bdi>{w.user || "no user"}</bdi>

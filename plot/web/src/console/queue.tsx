@@ -11,6 +11,7 @@ import {
   column,
   COLUMNS,
   type Column,
+  exactly,
   filtered,
   type Group,
   grouped,
@@ -92,7 +93,7 @@ const Line = memo(({ row: r, columns, cluster, index, now, narrow, filter }: Lin
               tabIndex={-1}
               title={`Only ${text}`}
               aria-label={`Only ${c.head.toLowerCase()} ${text}`}
-              onClick={() => filter(c.key, "=" + String(c.of(r)))}
+              onClick={() => filter(c.key, exactly(String(c.of(r))))}
             >
               ⧩
             </button>

@@ -3,12 +3,12 @@ import { COLUMNS, type View } from "./table.js";
 
 export interface Route {
   cluster: string; // "" where the page is of no cluster
-  page: string; // overview, queue, nodes, gantt, job, solves, solve, sessions, session, start
+  page: string; // overview, queue, nodes, gantt, submit, job, solves, solve, compare, sessions, session, start
   id: string; // of a job, solve or session
   query: URLSearchParams;
 }
 
-const PAGES = ["queue", "nodes", "gantt"];
+const PAGES = ["queue", "nodes", "gantt", "submit"];
 
 export function parse(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
@@ -27,13 +27,19 @@ export function parse(hash: string): Route {
   } else if (parts[0] === "solves" || parts[0] === "sessions") {
     route.page = parts[1] ? parts[0].slice(0, -1) : parts[0];
     route.id = parts[1] ?? "";
-  } else if (parts[0] === "start") route.page = "start";
+  } else if (parts[0] === "start" || parts[0] === "compare") route.page = parts[0];
   return route;
 }
 
 export function link(cluster: string, page: string, id = "", query = ""): string {
   const q = query && "?" + query;
-  if (!cluster || page.startsWith("solve") || page.startsWith("session") || page === "start") {
+  if (
+    !cluster ||
+    page.startsWith("solve") ||
+    page.startsWith("session") ||
+    page === "start" ||
+    page === "compare"
+  ) {
     if (page === "solve" || page === "session") return `#/${page}s/${encodeURIComponent(id)}${q}`;
     return page === "overview" ? "#/" : `#/${page}${q}`;
   }

@@ -1,15 +1,18 @@
 // Solves: all that are kept, and one as it goes.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { call, get, listen, now as serverNow, pause, Refused } from "./api.js";
+import { type Course, courseOf, type Ends, type Event, moved, optionsOf } from "./course.js";
 import { goodness } from "./health.js";
 import { lines } from "./lines.js";
 import { Copy, Figure, Notice, Panel, State, Table, useNow, useTheme } from "./parts.js";
 import { link } from "./route.js";
 import type { Server } from "./store.js";
-import { ago, clock, percent, span, whole } from "./words.js";
+import { ago, clock, count, figure, percent, span, whole } from "./words.js";
 
 interface Solve {
   id: string;
+  instance_sha256: string;
+  options: Record<string, unknown>;
   name?: string;
   status: string;
   termination?: string;
@@ -28,14 +31,6 @@ interface Solve {
   links: { result?: string; gantt?: string; certificate?: string; cancel?: string; instance: string };
 }
 
-interface Event {
-  seq: number;
-  at_s: number;
-  type: string;
-  value?: number;
-  bound?: number;
-}
-
 const gapOf = (s: Solve): string =>
   s.gap === null ? "" : s.gap === 0 ? "0, no plan is better" : percent(s.gap, true);
 
@@ -44,6 +39,7 @@ export function Solves() {
   const [all, setAll] = useState<Solve[] | null>(null);
   const [next, setNext] = useState("");
   const [error, setError] = useState("");
+  const [chosen, choose] = useState<string[]>([]); // to be compared, at most two
   const load = async (after: string) => {
     try {
       const answer = await get<{ solves: Solve[] | null; next?: string }>(
@@ -72,13 +68,38 @@ export function Solves() {
       {all?.length === 0 && (
         <p class="none">No solve is kept. `hare solve --server {location.origin} instance.json` makes one.</p>
       )}
+      {!!all && all.length > 1 && (
+        <p class="tools" role="status">
+          {chosen.length < 2 ? (
+            <span class="soft">Choose two to compare them.</span>
+          ) : (
+            <a
+              href={link("", "compare", "", new URLSearchParams({ a: chosen[0]!, b: chosen[1]! }).toString())}
+            >
+              compare the two
+            </a>
+          )}
+        </p>
+      )}
       {!!all?.length && (
         <Table
           label="Solves"
-          heads={["Solve", "State", "Jobs", "GPUs", "Above the bound", "Created", "Took"]}
+          heads={["Compare", "Solve", "State", "Jobs", "GPUs", "Above the bound", "Created", "Took"]}
         >
           {all.map(s => (
             <tr key={s.id}>
+              <td>
+                <input
+                  type="checkbox"
+                  aria-label={`Compare ${s.name || s.id.slice(0, 12)}`}
+                  checked={chosen.includes(s.id)}
+                  onChange={() =>
+                    choose(
+                      chosen.includes(s.id) ? chosen.filter(id => id !== s.id) : [...chosen, s.id].slice(-2),
+                    )
+                  }
+                />
+              </td>
               <td>
                 <a href={link("", "solve", s.id)}>{s.name || s.id.slice(0, 12)}</a>
               </td>
@@ -105,14 +126,12 @@ export function Solves() {
   );
 }
 
-export function SolvePage({ id, server }: { id: string; server: Server }) {
-  const now = useNow(1000);
-  const theme = useTheme();
+// useSolve is a solve and its events, as they come.
+function useSolve(id: string): { solve: Solve | null; events: Event[]; error: string } {
   const [solve, setSolve] = useState<Solve | null>(null);
   const [events, setEvents] = useState<Event[]>([]);
   const [error, setError] = useState("");
-  const box = useRef<HTMLDivElement>(null);
-  const path = `/v1/solves/${encodeURIComponent(id)}`;
+  const path = pathOf(id);
   useEffect(() => {
     const stop = new AbortController();
     const read = () => get<Solve>(path, stop.signal).then(setSolve);
@@ -144,29 +163,52 @@ export function SolvePage({ id, server }: { id: string; server: Server }) {
     })();
     return () => stop.abort();
   }, [path]);
-  const points = events.filter(e => e.value !== undefined || e.bound !== undefined);
+  return { solve, events, error };
+}
+
+const pathOf = (id: string): string => `/v1/solves/${encodeURIComponent(id)}`;
+
+// Chart draws lines over the time since a solve was submitted.
+function Chart({ course, label }: { course: Course; label: string }) {
+  const theme = useTheme();
+  const box = useRef<HTMLDivElement>(null);
+  const drawn = course.x.length > 1;
   useEffect(() => {
-    if (!box.current || points.length < 2) return;
-    let [value, bound]: [number | null, number | null] = [null, null];
-    const [x, above]: [number[], (number | null)[]] = [[], []];
-    for (const e of points) {
-      value = e.value ?? value;
-      bound = e.bound ?? bound;
-      x.push(e.at_s);
-      above.push(value !== null && bound ? 100 * (value / bound - 1) : null);
-    }
-    return lines(
-      box.current,
-      x,
-      [{ name: "% above the best possible plan, at most", values: above, colour: "link", steps: true }],
-      260,
-      true,
-    );
-  }, [points.length, theme, solve === null]);
+    if (box.current && drawn) return lines(box.current, course.x, course.lines, 260, true);
+  }, [course, theme]);
+  return drawn ? <div class="trend" ref={box} role="img" aria-label={label} /> : null;
+}
+
+export function SolvePage({ id, server }: { id: string; server: Server }) {
+  const now = useNow(1000);
+  const { solve, events, error: refused } = useSolve(id);
+  const [failed, setError] = useState("");
+  const error = refused || failed;
+  const path = pathOf(id);
+  const course = useMemo(() => courseOf([{ name: "", events }]), [events.length]);
   if (!solve) return error ? <Notice>{error}</Notice> : <p class="none">Loading …</p>;
   const goes = solve.status === "queued" || solve.status === "running";
   const auth = server.keyed ? ' -H "Authorization: Bearer $HARE_API_KEY"' : "";
   const ends = solve.ended ? Date.parse(solve.ended) : now;
+  const { gantt, certificate, result } = solve.links;
+  const files = [
+    gantt && ["gantt.html", "the schedule as a chart"],
+    certificate && ["certificate", "the certificate"],
+    certificate && ["prices.svg", "the prices of GPUs over time"],
+    result && ["result", "the result"],
+  ].filter(f => !!f) as [file: string, text: string][];
+  // A link has no key with it.
+  const save = async (file: string) => {
+    try {
+      const a = document.createElement("a");
+      a.href = URL.createObjectURL(await (await call(`${path}/${file}`)).blob());
+      a.download = file.includes(".") ? file : `${file}.json`;
+      a.click();
+      setTimeout(() => URL.revokeObjectURL(a.href), 60e3);
+    } catch (e) {
+      setError((e as Error).message);
+    }
+  };
   return (
     <article>
       <header class="title">
@@ -195,14 +237,7 @@ export function SolvePage({ id, server }: { id: string; server: Server }) {
             }
           />
         </dl>
-        {points.length > 1 && (
-          <div
-            class="trend"
-            ref={box}
-            role="img"
-            aria-label="How far the best plan was from the bound, over time"
-          />
-        )}
+        <Chart course={course} label="The value of the best plan and the bound over time" />
         {goes && server.mayChange && (
           <button
             type="button"
@@ -227,16 +262,129 @@ export function SolvePage({ id, server }: { id: string; server: Server }) {
             label="check the result"
             text={`curl -s${auth} ${location.origin}${path}/instance > instance.json\ncurl -s${auth} ${location.origin}${path}/result > result.json\nhare verify instance.json result.json`}
           />
-          {!server.keyed && (
-            <p class="links">
-              {solve.links.gantt && <a href={`${path}/gantt.html`}>the schedule as a chart</a>}
-              {solve.links.certificate && <a href={`${path}/certificate`}>the certificate</a>}
-              {solve.links.certificate && <a href={`${path}/prices.svg`}>the prices of GPUs over time</a>}
-              {solve.links.result && <a href={`${path}/result`}>the result</a>}
-            </p>
+          <p class="links">
+            {files.map(([file, text]) =>
+              server.keyed ? (
+                <button key={file} type="button" onClick={() => void save(file)}>
+                  save {text}
+                </button>
+              ) : (
+                <a key={file} href={`${path}/${file}`}>
+                  {text}
+                </a>
+              ),
+            )}
+          </p>
+        </Panel>
+      )}
+    </article>
+  );
+}
+
+const MOST = 10; // jobs that are listed
+
+// Compare puts two solves beside each other.
+export function Compare({ a, b }: { a: string; b: string }) {
+  const now = useNow(1000);
+  const [one, two] = [useSolve(a), useSolve(b)];
+  const [ends, setEnds] = useState<[Ends[], Ends[]] | null>(null);
+  const course = useMemo(
+    () =>
+      courseOf([
+        { name: "first", events: one.events },
+        { name: "second", events: two.events },
+      ]),
+    [one.events.length, two.events.length],
+  );
+  const [first, second] = [one.solve, two.solve];
+  const same = !!first && first.instance_sha256 === second?.instance_sha256;
+  const ready = same && !!first.links.result && !!second?.links.result;
+  useEffect(() => {
+    if (!ready) return;
+    const stop = new AbortController();
+    const read = (id: string) =>
+      get<{ jobs: Ends[] }>(`${pathOf(id)}/jobs?sort=end&limit=10000`, stop.signal).then(r => r.jobs);
+    Promise.all([read(a), read(b)]).then(setEnds, () => undefined);
+    return () => stop.abort();
+  }, [a, b, ready]);
+  const error = one.error || two.error;
+  if (error) return <Notice>{error}</Notice>;
+  if (!first || !second) return <p class="none">Loading …</p>;
+  const both = [first, second];
+  const took = (s: Solve) =>
+    s.started ? span(((s.ended ? Date.parse(s.ended) : now) - Date.parse(s.started)) / 1e3) : "waits";
+  const rows: [string, ...string[]][] = [
+    ["value, the less the better", ...both.map(s => (s.value === null ? "none yet" : figure(s.value)))],
+    ["bound", ...both.map(s => (s.bound === null ? "none yet" : figure(s.bound)))],
+    ["above the bound", ...both.map(gapOf)],
+    ["took", ...both.map(took)],
+    ["ended", ...both.map(s => s.termination ?? s.status)],
+    ["jobs", ...both.map(s => whole(s.jobs))],
+    ["GPUs", ...both.map(s => whole(s.gpus))],
+    ...optionsOf(first.options, second.options),
+  ];
+  const later = ends && moved(ends[0], ends[1]);
+  return (
+    <article>
+      <h1>Two solves</h1>
+      <Panel title="Which is better?" id="which">
+        <p class="answer">{verdict(first, second, same)}</p>
+        <Table label="The two solves" heads={["Figure", "First", "Second"]}>
+          <tr>
+            <th scope="row">solve</th>
+            {both.map(s => (
+              <td key={s.id}>
+                <a href={link("", "solve", s.id)}>
+                  <bdi class="cut">{s.name || s.id.slice(0, 12)}</bdi>
+                </a>
+              </td>
+            ))}
+          </tr>
+          {rows.map(([text, x, y]) => (
+            <tr key={text}>
+              <th scope="row">{text}</th>
+              <td>{x}</td>
+              <td>{y}</td>
+            </tr>
+          ))}
+        </Table>
+        <Chart course={course} label="The values of both and their bounds over time" />
+      </Panel>
+      {later && (
+        <Panel title="Who ends sooner in the second, and who later?" id="who">
+          <p class="answer">
+            {count(later.sooner, "job")} sooner, {whole(later.later)} later, {whole(later.equal)} at the same
+            time
+          </p>
+          {later.most.length > 0 && (
+            <Table label="Jobs whose ends differ the most" heads={["Job", "First", "Second", "Difference"]}>
+              {later.most.slice(0, MOST).map(m => (
+                <tr key={m.job}>
+                  <td>
+                    <bdi class="cut">{m.job}</bdi>
+                  </td>
+                  <td>{span(m.first)}</td>
+                  <td>{span(m.second)}</td>
+                  <td>
+                    {span(Math.abs(m.second - m.first))} {m.second < m.first ? "sooner" : "later"}
+                  </td>
+                </tr>
+              ))}
+            </Table>
           )}
         </Panel>
       )}
     </article>
   );
+}
+
+function verdict(a: Solve, b: Solve, same: boolean): string {
+  if (!same) return "They solve different instances, so that their values say nothing of each other.";
+  if (a.value === null || b.value === null) return "One of them has no plan yet.";
+  const [less, more] = [Math.min(a.value, b.value), Math.max(a.value, b.value)];
+  const bound = Math.max(a.bound ?? 0, b.bound ?? 0);
+  const proved =
+    bound > 0 ? ` It is at most ${percent(less / bound - 1, true)} above the best possible one.` : "";
+  if (less === more) return `Their plans are equally good.${proved.replace("It is", "They are")}`;
+  return `The ${b.value < a.value ? "second" : "first"} has the better plan, by ${percent(1 - less / more)}.${proved}`;
 }

@@ -14,6 +14,8 @@ export interface Span {
   num: number;
   name: string;
   user: string;
+  weight: number; // NaN where it is not known
+  cause: string; // why it waits; "" for what does not
   lanes: number[]; // ascending
   from: number;
   to: number;
@@ -80,12 +82,23 @@ export function chartOf(rows: Iterable<Row>, lanes: Lane[], now: number): Chart 
   return { lanes, spans, now };
 }
 
-function head(r: Row): Pick<Span, "job" | "num" | "name" | "user" | "earliest"> {
-  return { job: r.id, num: r.num, name: r.name, user: r.user, earliest: r.earliest };
+function head(r: Row): Pick<Span, "job" | "num" | "name" | "earliest"> & Told {
+  return { job: r.id, num: r.num, name: r.name, earliest: r.earliest, ...told(r) };
 }
 
-// chartFrom reads the chart that a server makes. userOf is the user of a job.
-export function chartFrom(g: Gantt, userOf: (job: string) => string): Chart {
+type Told = Pick<Span, "user" | "weight" | "cause">;
+
+function told(r: Row | undefined): Told {
+  if (!r) return { user: "", weight: NaN, cause: "" };
+  return {
+    user: r.user,
+    weight: r.weight,
+    cause: r.state === "waiting" ? r.code.replace(/_/g, " ") || "not known" : "",
+  };
+}
+
+// chartFrom reads the chart that a server makes. rowOf is what the page knows of a job.
+export function chartFrom(g: Gantt, rowOf: (job: string) => Row | undefined): Chart {
   const now = Date.parse(g.now);
   const order = g.rows.map((_, i) => i);
   const of = (i: number): string => `${g.rows[i]!.type}\n${g.rows[i]!.node}\n${g.rows[i]!.gpu}`;
@@ -99,7 +112,7 @@ export function chartFrom(g: Gantt, userOf: (job: string) => string): Chart {
       job: s.job,
       num: Number(s.job.replace(/^j/, "")) || 0,
       name: s.name || s.job,
-      user: userOf(s.job),
+      ...told(rowOf(s.job)),
       lanes: s.rows.map(i => at.get(i)!).sort((a, b) => a - b),
       from: Date.parse(s.from),
       to: open && earliest > now ? earliest : to,

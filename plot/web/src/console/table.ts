@@ -1,6 +1,6 @@
 // Columns, filters, order and groups of the queue.
 import { seconds } from "./words.js";
-import type { Row } from "./jobs.js";
+import { isActive, type Row } from "./jobs.js";
 
 export type Kind = "text" | "number" | "past" | "future";
 
@@ -13,7 +13,7 @@ export interface Column {
   of(r: Row): string | number;
 }
 
-const TEXT = "part of the text; =exactly; !without";
+const TEXT = "part of the text; =exactly; !without; one|another";
 const NUMBER = "4, >2, 2-8";
 const PAST = "<1h: in the last hour";
 const FUTURE = "<1h: within an hour";
@@ -89,22 +89,24 @@ function compare(text: string, read: (s: string) => number): ((v: number) => boo
   }
 }
 
+// exactly is the filter that only a value passes.
+export const exactly = (value: string): string => "=" + value.replace(/[\\|]/g, "\\$&");
+
+const plain = (part: string): string => part.replace(/\\([\\|])/g, "$1");
+
 // testOf returns what a filter of a column asks; undefined where its text is not understood.
 export function testOf(c: Column, filter: string, now: number): Test | undefined {
   const text = filter.trim();
   if (c.kind === "text") {
     const without = text.startsWith("!");
     const rest = (without ? text.slice(1) : text).toLowerCase();
-    const parts = rest
-      .split("|")
-      .map(p => p.trim())
-      .filter(Boolean);
+    const parts = [...rest.matchAll(/(?:\\[\\|]|[^|])+/g)].map(m => plain(m[0]).trim()).filter(Boolean);
     if (!parts.length) return undefined;
     const has = parts.map(p =>
-      p.startsWith("=") ? (v: string) => v === p.slice(1) : (v: string) => v.includes(p),
+      p.startsWith("=") ? (v: string) => v === p.slice(1).trim() : (v: string) => v.includes(p),
     );
     return r => {
-      const v = String(c.of(r)).toLowerCase();
+      const v = String(c.of(r)).trim().toLowerCase();
       return has.some(f => f(v)) !== without;
     };
   }
@@ -114,7 +116,10 @@ export function testOf(c: Column, filter: string, now: number): Test | undefined
   }
   const f = compare(/^[\d.]/.test(text) && !text.includes("-") ? "<" + text : text, seconds);
   const sign = c.kind === "past" ? -1 : 1;
-  return f && (r => f((sign * ((c.of(r) as number) - now)) / 1e3));
+  // What has happened is not within the next hour.
+  const happened = (r: Row): boolean =>
+    c.kind === "future" && (c.key === "start" ? r.started : !isActive(r.state));
+  return f && (r => !happened(r) && f((sign * ((c.of(r) as number) - now)) / 1e3));
 }
 
 // filtered returns the rows that the view asks for. Filters that are not understood ask nothing.

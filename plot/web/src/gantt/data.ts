@@ -25,9 +25,8 @@ export interface PageData {
     end: number,
     more?: MoreOfJob,
   ][];
-  // away: from, to (−1: for ever), …; spans: `fields` numbers each.
-  lanes: [gpu: string, type: number, away: number[], spans: number[]][];
-  fields: number;
+  // away: from, to (−1: for ever), …; spans: how many of the binary data are the lane's.
+  lanes: [gpu: string, type: number, away: number[], spans: number][];
   // The nodes of the lanes, in their order, where nodes matter to the instance. A node
   // with GPUs of two types is here twice. racks are its domains, coarse to fine, each of
   // which may be empty; reserved are positions in the reservations.
@@ -39,6 +38,7 @@ export interface PageData {
 
 // MoreOfJob is what few jobs have.
 export interface MoreOfJob {
+  user?: string;
   gpus?: number; // of a task; absent: 1
   deadline?: number;
   shapes?: [tasks: number, gpus: number, counts: number][];
@@ -59,6 +59,7 @@ export interface Job {
   late: number; // by how much the job ends after its deadline
   shapes: Shape[]; // empty where all rounds are alike
   elapsed: number; // −1 where nothing of the job runs at time 0
+  user: string;
 }
 
 export interface Shape {
@@ -67,36 +68,71 @@ export interface Shape {
   counts: number; // units of a round
 }
 
-// A span is `fields` numbers of the data: job, start after the span before, rounds, period,
-// hold, sync, first round, tasks, and where some span needs them setup, shape, and the level
-// of the spread counted from 1 (0: none).
-
 // ABOVE and BELOW say that the lane above or below has a span of the same task: the spans
 // are drawn as one block.
 export const ABOVE = 1;
 export const BELOW = 2;
 
-// Lane is one GPU. Span k runs from start[k] to end[k].
-export interface Lane {
-  gpu: string;
-  node: number; // index in Chart.nodes; −1 where nodes do not matter
-  type: number;
-  away: number[]; // from, to, …
-  n: number;
-  start: Float64Array;
-  end: Float64Array;
-  job: Int32Array;
-  rounds: Float64Array;
-  period: Float64Array;
-  hold: Float64Array;
-  sync: Float64Array;
-  round: Float64Array;
-  tasks: Float64Array;
-  setup: Float64Array; // of the GPU for the job, before start
-  shape: Int32Array;
-  spread: Int32Array; // index in the levels; −1 for none
-  block: Uint8Array; // ABOVE, BELOW, or both
-  blockLanes: Uint16Array; // the lanes of the block that begins with the span, at least 1
+// Kinds are what spans have in common: a schedule of millions of spans has few of them.
+export class Kinds {
+  readonly job: Int32Array;
+  readonly rounds: Float64Array;
+  readonly period: Float64Array;
+  readonly hold: Float64Array;
+  readonly sync: Float64Array;
+  readonly tasks: Float64Array;
+  readonly setup: Float64Array; // of the GPU for the job, before start
+  readonly shape: Int32Array;
+  readonly spread: Int32Array; // index in the levels; −1 for none
+  readonly length: Float64Array; // from start to end
+
+  constructor(readonly n: number) {
+    const floats = () => new Float64Array(n);
+    const ints = () => new Int32Array(n);
+    [this.job, this.shape, this.spread] = [ints(), ints(), ints()];
+    [this.rounds, this.period, this.hold, this.sync] = [floats(), floats(), floats(), floats()];
+    [this.tasks, this.setup, this.length] = [floats(), floats(), floats()];
+  }
+}
+
+// Lane is one GPU. Its n spans are in order, from number `first` of all spans on.
+export class Lane {
+  node = -1; // index in Chart.nodes; −1 where nodes do not matter
+
+  constructor(
+    readonly gpu: string,
+    readonly type: number,
+    readonly away: number[], // from, to, …
+    readonly n: number,
+    readonly kinds: Kinds,
+    readonly start: Float64Array,
+    readonly round: Float64Array,
+    readonly kind: Int32Array,
+    readonly block: Uint8Array, // ABOVE, BELOW, or both
+    readonly blockLanes: Uint16Array, // the lanes of the block that begins with the span, at least 1
+  ) {}
+
+  end(k: number): number {
+    return this.start[k]! + this.kinds.length[this.kind[k]!]!;
+  }
+
+  job(k: number): number {
+    return this.kinds.job[this.kind[k]!]!;
+  }
+
+  setup(k: number): number {
+    return this.kinds.setup[this.kind[k]!]!;
+  }
+
+  shape(k: number): number {
+    return this.kinds.shape[this.kind[k]!]!;
+  }
+
+  // after returns the first span that ends after t; n where there is none.
+  after(t: number): number {
+    const k = above(this.start, this.n, t);
+    return k > 0 && this.end(k - 1) > t ? k - 1 : k;
+  }
 }
 
 // Node holds the adjacent lanes of one node and type.
@@ -117,13 +153,15 @@ export interface Reservation {
 
 export interface Chart {
   data: PageData;
+  kinds: Kinds;
   jobs: Job[];
   lanes: Lane[];
   nodes: Node[];
   reserved: Reservation[];
 }
 
-export function chartOf(data: PageData): Chart {
+// chartOf decodes a page. spans are base64 of whole numbers, as plot/spans.go says.
+export function chartOf(data: PageData, spans: string): Chart {
   const jobs = data.jobs.map(([id, weight, sync, rounds, tasks, release, start, end, more]) => ({
     id,
     weight,
@@ -138,18 +176,20 @@ export function chartOf(data: PageData): Chart {
     late: more?.deadline ? Math.max(0, end - more.deadline) : 0,
     shapes: (more?.shapes ?? []).map(([tasks, gpus, counts]) => ({ tasks, gpus, counts })),
     elapsed: more?.elapsed ?? -1,
+    user: more?.user ?? "",
   }));
-  const lanes = data.lanes.map(l => laneOf(l, data.unit, data.fields));
+  const [kinds, lanes] = decode(data, bytesOf(spans));
+  const wide = jobs.some(j => j.gpus > 1 || j.shapes.some(s => s.gpus > 1));
   let first = 0;
   const nodes = (data.nodes ?? []).map(([name, racks, n, reserved], i) => {
     const node = { name, racks, first, lanes: n, reserved };
     for (let l = first; l < first + n; l++) lanes[l]!.node = i;
     first += n;
-    joinBlocks(jobs, lanes.slice(node.first, first));
+    if (wide) joinBlocks(jobs, lanes.slice(node.first, first));
     return node;
   });
   const reserved = (data.reserved ?? []).map(([from, to, who]) => ({ from, to, who }));
-  return { data, jobs, lanes, nodes, reserved };
+  return { data, kinds, jobs, lanes, nodes, reserved };
 }
 
 // taskGPUs returns the GPUs of a task of span k.
@@ -163,12 +203,12 @@ export function planned(data: PageData, l: Lane, k: number): boolean {
 }
 
 export function runsNow(data: PageData, l: Lane, k: number): boolean {
-  return data.now !== undefined && l.start[k]! < data.now && l.end[k]! > data.now;
+  return data.now !== undefined && l.start[k]! < data.now && l.end(k) > data.now;
 }
 
 // runsAtZero says whether span k of a lane is work that runs at time 0.
 export function runsAtZero(jobs: readonly Job[], l: Lane, k: number): boolean {
-  return k === 0 && l.start[0] === 0 && jobs[l.job[0]!]!.elapsed >= 0;
+  return k === 0 && l.start[0] === 0 && jobs[l.job(0)]!.elapsed >= 0;
 }
 
 // joinBlocks marks the equal spans of one task on adjacent lanes of a node. The tasks of
@@ -177,7 +217,7 @@ function joinBlocks(jobs: readonly Job[], lanes: readonly Lane[]): void {
   const taken = lanes.map(l => new Uint8Array(l.n));
   lanes.forEach((l, i) => {
     for (let k = 0; k < l.n; k++) {
-      const g = taskGPUs(jobs[l.job[k]!]!, l.shape[k]!);
+      const g = taskGPUs(jobs[l.job(k)]!, l.shape(k));
       if (g === 1 || taken[i]![k]) continue;
       for (let n = 1, at = k; n < g && i + n < lanes.length; n++) {
         const next = sameSpan(l, k, lanes[i + n]!);
@@ -195,51 +235,78 @@ function joinBlocks(jobs: readonly Job[], lanes: readonly Lane[]): void {
 // sameSpan returns the span of lane b that equals span k of lane a; −1 where there is none.
 function sameSpan(a: Lane, k: number, b: Lane): number {
   const i = above(b.start, b.n, a.start[k]!) - 1;
-  const equal =
-    i >= 0 &&
-    b.start[i] === a.start[k] &&
-    b.job[i] === a.job[k] &&
-    b.round[i] === a.round[k] &&
-    b.rounds[i] === a.rounds[k] &&
-    b.period[i] === a.period[k] &&
-    b.tasks[i] === a.tasks[k] &&
-    b.shape[i] === a.shape[k] &&
-    b.setup[i] === a.setup[k];
+  const equal = i >= 0 && b.start[i] === a.start[k] && b.kind[i] === a.kind[k] && b.round[i] === a.round[k];
   return equal ? i : -1;
 }
 
-function laneOf([gpu, type, away, s]: PageData["lanes"][number], unit: number, fields: number): Lane {
-  const n = s.length / fields;
-  const all = fields > 8;
-  const column = (at: number, scale: number) =>
-    Float64Array.from({ length: n }, (_, i) => s[i * fields + at]! * scale);
-  const lane: Lane = {
-    gpu,
-    node: -1,
-    type,
-    away: away.map(t => (t < 0 ? Infinity : t * unit)),
-    n,
-    start: new Float64Array(n),
-    end: new Float64Array(n),
-    job: Int32Array.from({ length: n }, (_, i) => s[i * fields]!),
-    rounds: column(2, 1),
-    period: column(3, unit),
-    hold: column(4, unit),
-    sync: column(5, unit),
-    round: column(6, 1),
-    tasks: column(7, 1),
-    setup: all ? column(8, unit) : new Float64Array(n),
-    shape: all ? Int32Array.from(column(9, 1)) : new Int32Array(n),
-    spread: all ? Int32Array.from(column(10, 1), v => v - 1) : new Int32Array(n).fill(-1),
-    block: new Uint8Array(n),
-    blockLanes: new Uint16Array(n).fill(1),
-  };
-  for (let i = 0, t = 0; i < n; i++) {
-    t += s[i * fields + 1]!;
-    lane.start[i] = t * unit;
-    lane.end[i] = lane.start[i]! + (lane.rounds[i]! - 1) * lane.period[i]! + lane.hold[i]!;
+// bytesOf decodes base64 without an end.
+function bytesOf(text: string): Uint8Array {
+  const value = new Uint8Array(128);
+  const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (let i = 0; i < 64; i++) value[digits.charCodeAt(i)] = i;
+  const out = new Uint8Array(Math.floor((text.length * 3) / 4));
+  for (let i = 0, n = 0; n < out.length; i += 4) {
+    const v =
+      (value[text.charCodeAt(i)]! << 18) |
+      (value[text.charCodeAt(i + 1)]! << 12) |
+      (value[text.charCodeAt(i + 2) & 127]! << 6) |
+      value[text.charCodeAt(i + 3) & 127]!;
+    out[n++] = v >> 16;
+    out[n++] = v >> 8;
+    out[n++] = v;
   }
-  return lane;
+  return out;
+}
+
+function decode(data: PageData, bytes: Uint8Array): [Kinds, Lane[]] {
+  let at = 0;
+  const next = (): number => {
+    let b = bytes[at++]!;
+    let v = b & 127;
+    for (let scale = 128; b > 127; scale *= 128) {
+      b = bytes[at++]!;
+      v += (b & 127) * scale;
+    }
+    return v;
+  };
+  const kinds = new Kinds(next());
+  for (let i = 0; i < kinds.n; i++) {
+    kinds.job[i] = next();
+    kinds.rounds[i] = next();
+    kinds.period[i] = next() * data.unit;
+    kinds.hold[i] = next() * data.unit;
+    kinds.sync[i] = next() * data.unit;
+    kinds.tasks[i] = next();
+    kinds.setup[i] = next() * data.unit;
+    kinds.shape[i] = next();
+    kinds.spread[i] = next() - 1;
+    kinds.length[i] = (kinds.rounds[i]! - 1) * kinds.period[i]! + kinds.hold[i]!;
+  }
+  const all = data.lanes.reduce((sum, l) => sum + l[3], 0);
+  const start = new Float64Array(all);
+  const round = new Float64Array(all);
+  const kind = new Int32Array(all);
+  const block = new Uint8Array(all);
+  const blockLanes = new Uint16Array(all).fill(1);
+  let first = 0;
+  const lanes = data.lanes.map(([gpu, type, away, n]) => {
+    const end = first + n;
+    let free = 0; // where the span before ends
+    for (let i = first; i < end; i++) {
+      const k = next();
+      const gap = next();
+      kind[i] = k;
+      start[i] = free + (gap % 2 ? -(gap + 1) / 2 : gap / 2) * data.unit;
+      free = start[i]! + kinds.length[k]!;
+      round[i] = next();
+    }
+    const times = away.map(t => (t < 0 ? Infinity : t * data.unit));
+    const own = <T>(a: { subarray(from: number, to: number): T }) => a.subarray(first, end);
+    const columns = [own(start), own(round), own(kind), own(block), own(blockLanes)] as const;
+    first = end;
+    return new Lane(gpu, type, times, n, kinds, ...columns);
+  });
+  return [kinds, lanes];
 }
 
 // above returns the first index of the ascending array a whose value is greater than v.
@@ -258,14 +325,14 @@ export function above(a: ArrayLike<number>, n: number, v: number): number {
 // −1 where there is none.
 export function spanAt(l: Lane, t: number, slack: number): number {
   const k = above(l.start, l.n, t + slack) - 1;
-  return k >= 0 && l.end[k]! + slack >= t ? k : -1;
+  return k >= 0 && l.end(k) + slack >= t ? k : -1;
 }
 
 // setupAt returns the span for which a lane is set up at t, with a tolerance of slack; −1 where
 // there is none.
 export function setupAt(l: Lane, t: number, slack: number): number {
   const k = above(l.start, l.n, t);
-  return k < l.n && l.setup[k]! > 0 && l.start[k]! - l.setup[k]! <= t + slack ? k : -1;
+  return k < l.n && l.setup(k) > 0 && l.start[k]! - l.setup(k) <= t + slack ? k : -1;
 }
 
 // freePlace returns the longest time between `from` and `to` in which no span, with its setup,
@@ -273,19 +340,32 @@ export function setupAt(l: Lane, t: number, slack: number): number {
 export function freePlace(l: Lane, from: number, to: number): [from: number, to: number] {
   let best: [number, number] = [from, from];
   let free = from;
-  for (let k = above(l.end, l.n, from); k <= l.n && free < to; k++) {
-    const end = k < l.n ? Math.min(to, l.start[k]! - l.setup[k]!) : to;
+  for (let k = l.after(from); k <= l.n && free < to; k++) {
+    const end = k < l.n ? Math.min(to, l.start[k]! - l.setup(k)) : to;
     if (end - free > best[1] - best[0]) best = [free, end];
-    if (k < l.n) free = Math.max(free, l.end[k]!);
+    if (k < l.n) free = Math.max(free, l.end(k));
   }
   return best;
 }
 
 // lanesOf returns the lanes that a job runs on.
-export function lanesOf(lanes: readonly Lane[], job: number): number[] {
+export function lanesOf(chart: Chart, job: number): number[] {
+  const has = kindsOf(chart, job);
   const out: number[] = [];
-  lanes.forEach((l, i) => {
-    if (l.job.includes(job)) out.push(i);
+  chart.lanes.forEach((l, i) => {
+    if (l.kind.some(k => has[k])) out.push(i);
   });
   return out;
+}
+
+// kindsOf has 1 for the kinds of the spans of a job.
+function kindsOf({ kinds }: Chart, job: number): Uint8Array {
+  return Uint8Array.from(kinds.job, j => Number(j === job));
+}
+
+// shapesOf returns the shapes in which a job runs on the GPUs of the page, in order.
+export function shapesOf({ kinds }: Chart, job: number): number[] {
+  const found = new Set<number>();
+  kinds.job.forEach((j, k) => j === job && found.add(kinds.shape[k]!));
+  return [...found].sort((a, b) => a - b);
 }

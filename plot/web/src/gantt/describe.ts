@@ -1,6 +1,19 @@
 // Describes in words what is under the pointer, and the selected job.
 import { duration, exact, since } from "../shared/axis.js";
-import { lanesOf, planned, runsAtZero, runsNow, setupAt, type Chart, type Job, type Lane } from "./data.js";
+import {
+  lanesOf,
+  planned,
+  runsAtZero,
+  runsNow,
+  setupAt,
+  shapesOf,
+  spanAt,
+  type Chart,
+  type Job,
+  type Lane,
+} from "./data.js";
+import type { Groups } from "./groups.js";
+import type { FoldedRow } from "./use.js";
 
 // spot describes what lane l does at t. k is the lane's span at t, −1 for none; shown is
 // the number of microseconds on the screen.
@@ -9,9 +22,9 @@ export function spot(chart: Chart, l: Lane, k: number, t: number, shown: number)
     const reserved = reservationAt(chart, l, t, shown);
     const next = setupAt(l, t, 0);
     if (next >= 0) {
-      const [from, start] = [l.start[next]! - l.setup[next]!, l.start[next]!];
+      const [from, start] = [l.start[next]! - l.setup(next), l.start[next]!];
       return [
-        chart.jobs[l.job[next]!]!.id,
+        chart.jobs[l.job(next)]!.id,
         `${l.gpu} · setup of the GPU for the job`,
         `${exact(from, shown)} to ${exact(start, shown)} (${duration(start - from)})`,
         reserved,
@@ -24,10 +37,10 @@ export function spot(chart: Chart, l: Lane, k: number, t: number, shown: number)
     }
     return [`${l.gpu} · idle`, reserved].filter(Boolean).join("\n");
   }
-  const j = chart.jobs[l.job[k]!]!;
+  const j = chart.jobs[l.job(k)]!;
   const { now } = chart.data;
   if (now !== undefined) {
-    const [start, end] = [l.start[k]!, l.end[k]!];
+    const [start, end] = [l.start[k]!, l.end(k)];
     return [
       j.id,
       `${l.gpu} · ${chart.data.types[l.type]}`,
@@ -37,8 +50,11 @@ export function spot(chart: Chart, l: Lane, k: number, t: number, shown: number)
       .filter(Boolean)
       .join("\n");
   }
-  const [rounds, period, hold, tasks] = [l.rounds[k]!, l.period[k]!, l.hold[k]!, l.tasks[k]!];
-  const shape = j.shapes[l.shape[k]!];
+  const { kinds } = chart;
+  const kind = l.kind[k]!;
+  const [rounds, period] = [kinds.rounds[kind]!, kinds.period[kind]!];
+  const [hold, tasks, spread] = [kinds.hold[kind]!, kinds.tasks[kind]!, kinds.spread[kind]!];
+  const shape = j.shapes[l.shape(k)];
   const r =
     rounds > 1 && period > 0 ? Math.max(0, Math.min(rounds - 1, Math.floor((t - l.start[k]!) / period))) : 0;
   const from = l.start[k]! + r * period;
@@ -64,9 +80,9 @@ export function spot(chart: Chart, l: Lane, k: number, t: number, shown: number)
       .filter(Boolean)
       .join(" · "),
     [
-      shape ? shapeOf(j, l.shape[k]!) : "",
-      l.spread[k]! >= 0 ? `spread: ${levelOf(chart, l.spread[k]!)}` : "",
-      r === 0 && l.setup[k]! > 0 ? `after a setup of ${duration(l.setup[k]!)}` : "",
+      shape ? shapeOf(j, l.shape(k)) : "",
+      spread >= 0 ? `spread: ${levelOf(chart, spread)}` : "",
+      r === 0 && l.setup(k) > 0 ? `after a setup of ${duration(l.setup(k))}` : "",
     ]
       .filter(Boolean)
       .join(" · "),
@@ -77,6 +93,26 @@ export function spot(chart: Chart, l: Lane, k: number, t: number, shown: number)
   ]
     .filter(Boolean)
     .join("\n");
+}
+
+// use describes how many GPUs of a row that stands for several are busy at t, and with what.
+export function use(chart: Chart, row: FoldedRow, groups: Groups, t: number, shown: number): string {
+  const counts = new Map<number, number>();
+  let busy = 0;
+  for (const l of chart.lanes.slice(row.first, row.first + row.lanes)) {
+    const k = spanAt(l, t, 0);
+    if (k < 0) continue;
+    busy++;
+    const group = groups.of[l.job(k)]!;
+    counts.set(group, (counts.get(group) ?? 0) + 1);
+  }
+  const most = [...counts].sort(([, a], [, b]) => b - a).slice(0, 4);
+  return [
+    row.name,
+    `${whole(busy)} of ${count(row.lanes, "GPU")} busy at ${exact(t, shown)}`,
+    ...(groups.names.length ? most.map(([g, n]) => `${groups.names[g]!}: ${whole(n)}`) : []),
+    "press to unfold",
+  ].join("\n");
 }
 
 // reservationAt says for whom the GPU of a lane is reserved at t; "" where it is not.
@@ -111,7 +147,7 @@ export function deadlineOf(j: Job): string {
 // about describes a job in one line.
 export function about(chart: Chart, job: number): string {
   const j = chart.jobs[job]!;
-  const gpus = lanesOf(chart.lanes, job).length;
+  const gpus = lanesOf(chart, job).length;
   const { now } = chart.data;
   if (now !== undefined)
     return `${j.id} · ${since(j.start, now)} to ${since(j.end, now)} · on ${count(gpus, "GPU")}`;
@@ -135,13 +171,6 @@ export function about(chart: Chart, job: number): string {
   ]
     .filter(Boolean)
     .join(" · ");
-}
-
-// shapesOf returns the shapes in which a job runs on the GPUs of the page, in order.
-function shapesOf(chart: Chart, job: number): number[] {
-  const found = new Set<number>();
-  for (const l of chart.lanes) l.job.forEach((j, k) => j === job && found.add(l.shape[k]!));
-  return [...found].sort((a, b) => a - b);
 }
 
 function count(n: number, what: string): string {

@@ -1,12 +1,14 @@
 // The page of a schedule: connects the controls of the page to the chart.
 import { duration } from "../shared/axis.js";
-import { about, spot } from "./describe.js";
+import { about, spot, use } from "./describe.js";
 import { chartOf, lanesOf, planned, runsAtZero, runsNow, setupAt, spanAt, type PageData } from "./data.js";
+import { type By, choices, groupsOf } from "./groups.js";
 import { AXIS, Painter, type State } from "./paint.js";
 import { counted, Index, type Hit } from "./search.js";
-import { nodeGaps, Rows, TimeView } from "./view.js";
+import { foldsOf, nodeGaps, Rows, TimeView } from "./view.js";
 
 const MOST_HITS = 50;
+const MOST_GROUPS = 12; // that are named
 const MOST_LATE = 8; // late jobs that are named
 
 function byId<T extends HTMLElement>(id: string): T {
@@ -20,12 +22,21 @@ function element<K extends keyof HTMLElementTagNameMap>(tag: K, text = ""): HTML
 }
 
 const data = JSON.parse(byId("data").textContent!) as PageData;
-const chart = chartOf(data);
-const { jobs, lanes } = chart;
-const state: State = { scroll: 0, hover: -1, pinned: -1, marked: null, lane: -1 };
+const chart = chartOf(data, byId("binary").textContent!);
+byId("binary").remove(); // it may have many megabytes
+const { jobs, lanes, kinds } = chart;
+const state: State = {
+  scroll: 0,
+  hover: -1,
+  pinned: -1,
+  marked: null,
+  lane: -1,
+  groups: groupsOf(chart, "job"),
+};
 const time = new TimeView(data.end);
 const types = lanes.map(l => l.type);
-const rows = new Rows(types, nodeGaps(types, chart.nodes));
+const folds = foldsOf(lanes, chart.nodes, data.types);
+const rows = new Rows(types, nodeGaps(types, chart.nodes), folds);
 const [scroller, space, canvas, tip] = [
   byId("rows"),
   byId("space"),
@@ -53,13 +64,17 @@ function draw(): void {
 // into the window, or are scrolled where they cannot fit.
 let chosenHeight = false;
 
-function resize(height = rows.height): void {
+function resize(zoom = rows.zoom): void {
   const before = rows.total;
-  rows.resize(height, painter.narrow ? 18 : 0);
+  rows.resize(zoom, painter.narrow ? 18 : 0, scroller.clientHeight - AXIS);
   space.style.height = `${Math.max(rows.total + AXIS, scroller.clientHeight)}px`;
   if (before > 0) scroller.scrollTop *= rows.total / before;
   state.scroll = scroller.scrollTop;
-  byId<HTMLInputElement>("rowh").value = String(rows.height);
+  const input = byId<HTMLInputElement>("rowh");
+  input.value = String(rows.zoom);
+  const fold = folds[rows.fold - 1]?.name;
+  input.setAttribute("aria-valuetext", fold ?? `${rows.height} pixels`);
+  byId("fold").textContent = fold ?? "";
   draw();
 }
 
@@ -67,8 +82,8 @@ function fit(): void {
   canvas.style.height = `${scroller.clientHeight}px`;
   time.left = painter.left;
   time.width = Math.max(1, scroller.clientWidth - time.left);
-  rows.resize(rows.height, painter.narrow ? 18 : 0);
-  resize(chosenHeight ? rows.height : rows.fitting(scroller.clientHeight - AXIS));
+  resize();
+  resize(chosenHeight ? rows.zoom : rows.fitting(scroller.clientHeight - AXIS));
 }
 
 function all(): void {
@@ -89,6 +104,7 @@ function pan(dx: number): void {
 
 // choose selects a job, −1 for none; with show it also scrolls the job into view.
 function choose(job: number, show = false): void {
+  if (show) hideTip();
   state.pinned = job;
   state.lane = -1;
   for (const b of byId("legend").querySelectorAll("button"))
@@ -96,20 +112,24 @@ function choose(job: number, show = false): void {
   byId("chosen").hidden = job < 0;
   byId("about").textContent = job < 0 ? "" : about(chart, job);
   if (job >= 0 && show) {
+    if (rows.fold) unfold();
     time.show(jobs[job]!.start, jobs[job]!.end);
-    const first = lanesOf(lanes, job)[0];
+    const first = lanesOf(chart, job)[0];
     if (first !== undefined) reveal(first);
   }
   draw();
 }
 
+// unfold gives every GPU a row that can be read.
+function unfold(): void {
+  chosenHeight = true;
+  resize(14);
+}
+
 // chooseLane highlights a GPU and makes its row high enough to be read.
 function chooseLane(lane: number): void {
   choose(-1);
-  if (rows.height < 12) {
-    chosenHeight = true;
-    resize(14);
-  }
+  if (rows.height < 12) unfold();
   state.lane = lane;
   reveal(lane);
   draw();
@@ -136,6 +156,21 @@ function next(step: number): void {
 
 // Pointer: describes in words what is under the pointer.
 
+// unfoldAt shows the rows that the one at y stands for, in its place.
+function unfoldAt(y: number): void {
+  const lane = rows.at(y + state.scroll);
+  if (lane < 0) return;
+  chosenHeight = true;
+  resize(rows.fold > 1 ? rows.zoom + 1 : 14);
+  scroller.scrollTop = Math.max(
+    0,
+    rows.tops[rows.fold ? rows.folded[rows.foldedAt(lane)]!.first : lane]! - y,
+  );
+  state.scroll = scroller.scrollTop;
+  hideTip();
+  draw();
+}
+
 function hideTip(): void {
   tip.hidden = true;
 }
@@ -150,11 +185,17 @@ function point(e: PointerEvent): void {
   }
   const l = lanes[row]!;
   const t = time.time(x);
-  const slack = time.span / time.width;
-  const k = spanAt(l, t, slack);
-  const over = k < 0 ? setupAt(l, t, 0) : k;
-  hover(over < 0 ? -1 : l.job[over]!);
-  tip.textContent = spot(chart, l, k, t, time.span);
+  if (rows.fold) {
+    hover(-1);
+    const folded = rows.folded[rows.foldedAt(row)]!;
+    tip.textContent = use(chart, folded, state.groups, t, time.span);
+  } else {
+    const slack = time.span / time.width;
+    const k = spanAt(l, t, slack);
+    const over = k < 0 ? setupAt(l, t, 0) : k;
+    hover(over < 0 ? -1 : l.job(over));
+    tip.textContent = spot(chart, l, k, t, time.span);
+  }
   tip.hidden = false;
   // A finger covers what is below it, so the tooltip is placed above the finger.
   const above = e.pointerType === "touch" || y + 16 + tip.offsetHeight > painter.height;
@@ -200,6 +241,7 @@ canvas.addEventListener("pointermove", e => {
 
 function release(e: PointerEvent): void {
   if (touches.delete(e.pointerId) && e.type === "pointerup" && moved < 6) {
+    if (rows.fold) return unfoldAt(e.clientY - canvas.getBoundingClientRect().top);
     point(e);
     const job = state.hover;
     choose(job === state.pinned ? -1 : job);
@@ -295,6 +337,7 @@ byId("clear").onclick = () => {
   choose(-1);
   canvas.focus();
 };
+byId<HTMLInputElement>("rowh").min = String(1 - folds.length);
 byId<HTMLInputElement>("rowh").oninput = e => {
   chosenHeight = true;
   resize(+(e.target as HTMLInputElement).value);
@@ -313,6 +356,7 @@ let selected = -1;
 function search(): void {
   const found = index.find(find.value, MOST_HITS);
   hits = found.hits;
+  if (group >= 0) mark(-1);
   const any = find.value.trim() !== "";
   state.marked = any ? found.marked : null;
   // If only GPUs match, all jobs stay as they are.
@@ -384,19 +428,45 @@ find.addEventListener("keydown", e => {
   e.preventDefault();
 });
 
-// The legend: jobs, and then the shades that need an explanation.
+// Colours: of each job, or of what jobs have in common.
+
+let group = -1; // that stands out
+
+// mark lets a group of jobs stand out; −1: none.
+function mark(g: number): void {
+  group = g;
+  hideTip();
+  if (g >= 0) choose(-1);
+  state.marked = g < 0 ? null : Uint8Array.from(state.groups.of, v => Number(v === g));
+  legend();
+  draw();
+}
+
+const by = byId<HTMLSelectElement>("by");
+by.append(...choices(chart).map(c => element("option", c)));
+byId("colour").hidden = by.length < 2;
+by.onchange = () => {
+  state.groups = groupsOf(chart, by.value as By);
+  mark(-1);
+};
+
+function swatched(colour: string, text: string): HTMLButtonElement {
+  const b = element("button");
+  b.type = "button";
+  const swatch = element("i");
+  swatch.style.background = colour;
+  b.append(swatch, element("b", text));
+  b.title = text;
+  return b;
+}
+
+// The legend: jobs or their groups, and then the shades that need an explanation.
 
 function legend(): void {
   const box = byId("legend");
   box.replaceChildren();
-  if (data.legendHead) box.append(element("span", data.legendHead));
   const button = (j: number, text: string) => {
-    const b = element("button");
-    b.type = "button";
-    const swatch = element("i");
-    swatch.style.background = painter.fill(j);
-    b.append(swatch, element("b", text));
-    b.title = text;
+    const b = swatched(painter.fill(j), text);
     b.dataset.job = String(j);
     b.setAttribute("aria-pressed", String(state.pinned === j));
     b.onclick = () => choose(state.pinned === j ? -1 : j);
@@ -404,7 +474,6 @@ function legend(): void {
     b.onmouseleave = () => hover(-1);
     box.append(b);
   };
-  for (const j of data.legend) button(j, jobs[j]!.id);
   const note = (text: string, swatch?: string) => {
     const s = element("span", "");
     if (swatch) {
@@ -415,11 +484,26 @@ function legend(): void {
     s.append(text);
     box.append(s);
   };
-  if (lanes.some(l => l.sync.some((v, i) => v > 0 && v < l.hold[i]! && jobs[l.job[i]!]!.sync !== "relaxed")))
+  if (state.groups.names.length) {
+    state.groups.names.slice(0, MOST_GROUPS).forEach((name, g) => {
+      const first = state.groups.of.indexOf(g);
+      const b = swatched(painter.fill(first), name);
+      b.setAttribute("aria-pressed", String(group === g));
+      b.onclick = () => mark(group === g ? -1 : g);
+      box.append(b);
+    });
+    const more = state.groups.names.length - MOST_GROUPS;
+    if (more > 0) note(`and ${more.toLocaleString("en")} more, whose colours repeat`);
+  } else {
+    if (data.legendHead) box.append(element("span", data.legendHead));
+    for (const j of data.legend) button(j, jobs[j]!.id);
+  }
+  if (kinds.sync.some((v, k) => v > 0 && v < kinds.hold[k]! && jobs[kinds.job[k]!]!.sync !== "relaxed"))
     note("paler: synchronising");
   if (lanes.some(l => l.n && planned(data, l, l.n - 1))) note("paler: planned");
-  if (lanes.some(l => l.job.some((_, k) => runsNow(data, l, k)))) note("runs now", "running");
-  if (lanes.some(l => l.setup.some(v => v > 0))) note("setup of the GPU", "setup");
+  if (data.now !== undefined && lanes.some(l => runsNow(data, l, l.after(data.now!))))
+    note("runs now", "running");
+  if (kinds.setup.some(v => v > 0)) note("setup of the GPU", "setup");
   if (lanes.some(l => l.n && runsAtZero(jobs, l, 0))) note("runs at time 0", "running");
   if (chart.reserved.length) note("reserved", "reserved");
   if (lanes.some(l => l.away.length)) note("out of service or busy", "away");

@@ -1,6 +1,6 @@
 // Draws the visible part of the chart on a canvas.
 import { duration, marks } from "../shared/axis.js";
-import { rgb, shadesOf, type Shades } from "../shared/colour.js";
+import { hex, rgb, shadesOf, type Shades } from "../shared/colour.js";
 import {
   ABOVE,
   above,
@@ -12,10 +12,14 @@ import {
   type Chart,
   type Lane,
 } from "./data.js";
+import type { Groups } from "./groups.js";
+import { opaque, packed, Raster } from "./raster.js";
+import { type Categories, Use } from "./use.js";
 import { type Bracket, brackets, type Rows, type TimeView } from "./view.js";
 
 export const AXIS = 26; // pixels of the time axis
 const NODE_NAMES = 72; // pixels of the names of nodes, and at most of racks
+const STACKED = 20; // least height of a folded row that shows use as an area
 const SETUP = 0.36; // height of a setup as a share of the height of the bar that follows
 
 // State holds what the reader has selected.
@@ -25,6 +29,7 @@ export interface State {
   pinned: number;
   marked: Uint8Array | null; // jobs that a search found
   lane: number; // highlighted row; −1 for none
+  groups: Groups;
 }
 
 const font = (px: number, bold = false) =>
@@ -45,14 +50,25 @@ interface Theme {
   reservation: CanvasPattern | null;
   stripes: CanvasPattern | null;
   jobs: Shades[];
+  // The same as pixels:
+  fills: number[];
+  syncs: number[];
+  lates: number;
+  pages: number;
+  tone: number;
+  rest: number;
 }
 
 export class Painter {
   private readonly g: CanvasRenderingContext2D;
   private theme: Theme;
+  private readonly raster = new Raster();
+  private striped: [x: number, y: number, width: number, height: number, opacity: number][] = [];
+  private use: { key: string; groups: Groups; marked: Uint8Array | null; of: Use; n: number } | null = null;
   private labels: [text: string, x: number, y: number, ink: string, dim: boolean][] = [];
   private readonly nodes: Bracket[];
   private readonly racks: Bracket[][]; // by level, coarse to fine
+  private readonly setups: boolean;
   private readonly widths: number[]; // pixels of the names of racks, by level
   width = 0;
   height = 0;
@@ -66,6 +82,7 @@ export class Painter {
   ) {
     this.g = canvas.getContext("2d")!;
     this.theme = this.readTheme();
+    this.setups = chart.kinds.setup.some(v => v > 0);
     const types = chart.lanes.map(l => l.type);
     this.nodes = brackets(types, chart.nodes, n => n.name);
     this.racks = (chart.nodes[0]?.racks ?? [])
@@ -91,7 +108,7 @@ export class Painter {
 
   // fill returns the colour of a job.
   fill(job: number): string {
-    return this.theme.jobs[job % this.theme.jobs.length]!.fill;
+    return this.theme.jobs[this.state.groups.colour[job]!]!.fill;
   }
 
   // readTheme reads the present colours of the style sheet.
@@ -102,6 +119,8 @@ export class Painter {
       probe.style.color = `var(--${name})`;
       return getComputedStyle(probe).color;
     };
+    const pixel = (name: string, opacity = 1) => opaque(packed(hex(rgb(colour(name)))), opacity);
+    const jobs = shadesOf(this.chart.data.palette, rgb(colour("ground")));
     const theme: Theme = {
       ink: colour("ink"),
       faint: colour("faint"),
@@ -116,7 +135,13 @@ export class Painter {
       hatch: this.hatching(colour("hatched"), colour("hatch")),
       reservation: this.hatching(colour("reserved"), colour("reserve"), true),
       stripes: this.hatching("#0000", "#fff8"),
-      jobs: shadesOf(this.chart.data.palette, rgb(colour("ground"))),
+      jobs,
+      fills: jobs.map(j => packed(j.fill)),
+      syncs: jobs.map(j => packed(j.sync)),
+      lates: pixel("late"),
+      pages: pixel("page"),
+      tone: pixel("focus", 0.75),
+      rest: pixel("faint", 0.3),
     };
     probe.remove();
     return theme;
@@ -185,14 +210,29 @@ export class Painter {
       if (time.px(m.at) >= time.left - 1) g.fillRect(Math.round(time.px(m.at)) - 0.5, 0, 1, bottom);
     }
     this.reservations(bottom);
-    for (
-      let i = Math.max(0, above(rows.tops, rows.tops.length, this.state.scroll - rows.height) - 1);
-      i < rows.tops.length;
-      i++
-    ) {
-      const y = rows.tops[i]! - this.state.scroll;
-      if (y > bottom) break;
-      this.lane(this.chart.lanes[i]!, y, i === this.state.lane);
+    this.raster.begin(this.width, bottom, ratio);
+    const outlined = this.state.lane;
+    if (rows.fold) this.folded(bottom);
+    else {
+      const first = above(rows.tops, rows.tops.length, this.state.scroll - rows.height) - 1;
+      for (let i = Math.max(0, first); i < rows.tops.length; i++) {
+        const y = rows.tops[i]! - this.state.scroll;
+        if (y > bottom) break;
+        this.lane(this.chart.lanes[i]!, y, i === outlined);
+      }
+    }
+    this.raster.draw(g);
+    for (const [x, y, w, h, opacity] of this.striped) {
+      g.globalAlpha = opacity;
+      g.fillStyle = theme.stripes ?? "#0000";
+      g.fillRect(x, y, w, h);
+    }
+    g.globalAlpha = 1;
+    this.striped.length = 0;
+    if (outlined >= 0 && !rows.fold) {
+      g.strokeStyle = theme.focus;
+      g.lineWidth = 2;
+      g.strokeRect(time.left + 1, rows.tops[outlined]! - this.state.scroll, time.width - 2, rows.height);
     }
     this.writeLabels();
     this.deadline(bottom);
@@ -303,7 +343,7 @@ export class Painter {
     for (const b of all) {
       const top = Math.round(rows.tops[b.first]! - this.state.scroll);
       const end = Math.round(rows.tops[b.last]! - this.state.scroll + rows.height);
-      if (end <= 0 || top > this.bottom) continue;
+      if (end <= 0 || top > this.bottom || (rows.fold && end - top < 5)) continue;
       g.fillStyle = theme.faint;
       g.fillRect(x - 4, top, 1, end - top);
       g.fillRect(x - 4, top, 3, 1);
@@ -360,6 +400,7 @@ export class Painter {
     return hover < 0 || job === hover ? 1 : 0.35;
   }
 
+  // lane draws the bars of a row; their stripes and names come later.
   private lane(l: Lane, y: number, out: boolean): void {
     const { g, time, rows, theme } = this;
     const inset = rows.height >= 14 ? 2 : rows.height >= 8 ? 1 : rows.height >= 4 ? 0.5 : 0;
@@ -367,18 +408,8 @@ export class Painter {
     const h = rows.height - 2 * inset;
     const right = time.left + time.width;
     if (rows.height >= 11) {
-      const room = l.node >= 0 ? 18 : rows.head ? time.left - 6 : 60;
-      const most = rows.head ? 12 : 16;
       const name = l.node >= 0 ? l.gpu.slice(l.gpu.lastIndexOf("/") + 1) : l.gpu;
-      g.textAlign = "right";
-      g.font = font(10, out);
-      g.fillStyle = out ? theme.ink : theme.faint;
-      g.fillText(
-        name.length > most ? "…" + name.slice(1 - most) : name,
-        time.left - 6,
-        y + rows.height / 2 + 3.5,
-        room,
-      );
+      this.rowName(name, y + rows.height / 2, l.node >= 0 ? 18 : undefined, out);
     }
     for (let i = 0; i < l.away.length; i += 2) {
       const a = Math.max(time.left, time.px(l.away[i]!));
@@ -388,47 +419,125 @@ export class Painter {
         g.fillRect(a, y, b - a, rows.height);
       }
     }
+    const { start, n } = l;
+    const { length } = l.kinds;
     const chosen = this.state.pinned >= 0 || this.state.hover >= 0 || this.state.marked !== null;
+    const setups = this.setups;
+    const scale = time.width / time.span;
+    const zero = time.left - time.from * scale;
     let drawn = time.left;
     let labelled = -1;
     let labelEnd = -1;
-    for (let i = above(l.end, l.n, time.from); i < l.n && l.start[i]! - l.setup[i]! < time.to; i++) {
-      const job = l.job[i]!;
-      const last = time.px(l.end[i]!);
-      const strength = this.strength(job);
-      if (last < drawn + 0.4 && !(chosen && strength === 1)) continue; // hidden by a bar that was drawn before
-      g.globalAlpha = strength;
-      this.setup(l, i, top, h);
-      const a = Math.max(time.left, time.px(l.start[i]!));
-      // A block fills the space between its rows, and one pixel more against a seam. Bars
-      // that do not fill a pixel have no seam: where they overlapped, they would be darker.
-      const seam = last - a >= 1 ? 1 : 0;
+    for (let i = l.after(time.from); i < n && start[i]! - (setups ? l.setup(i) : 0) < time.to; i++) {
+      const last = zero + (start[i]! + length[l.kind[i]!]!) * scale;
+      const hidden = last < drawn + 0.4; // by a bar that was drawn before
+      if (hidden && !chosen) continue;
+      const job = l.job(i);
+      const strength = chosen ? this.strength(job) : 1;
+      if (hidden && strength < 1) continue;
+      if (setups) this.setup(l, i, top, h, strength);
+      const a = Math.max(time.left, zero + start[i]! * scale);
+      // A block fills the space between its rows.
       const over = l.block[i]! & ABOVE ? inset : 0;
-      const under = l.block[i]! & BELOW ? inset + seam : 0;
-      this.span(l, i, a, Math.min(right, last), top - over, h + over + under);
-      if (!(l.block[i]! & BELOW)) this.overdue(l, i, a, Math.min(right, last), top + h);
+      const under = l.block[i]! & BELOW ? inset : 0;
+      this.span(l, i, a, Math.min(right, last), top - over, h + over + under, strength);
+      if (this.chart.jobs[job]!.late && !(l.block[i]! & BELOW))
+        this.overdue(job, a, Math.min(right, last), top + h);
       drawn = Math.max(drawn, last);
       if (l.block[i]! & ABOVE || (labelled === job && a <= labelEnd + 3)) continue;
       const height = rows.height * l.blockLanes[i]!;
       if (height < 11) continue;
       let e = i; // last span of the job without a gap
       while (
-        e + 1 < l.n &&
-        l.job[e + 1] === job &&
-        time.px(l.start[e + 1]!) - time.px(l.end[e]!) < 3 &&
-        time.px(l.end[e]!) < right
+        e + 1 < n &&
+        l.job(e + 1) === job &&
+        time.px(start[e + 1]!) - time.px(l.end(e)) < 3 &&
+        time.px(l.end(e)) < right
       )
         e++;
       labelled = job;
-      labelEnd = time.px(l.end[e]!);
+      labelEnd = time.px(l.end(e));
       this.label(job, a + 4, Math.min(right, labelEnd) - a - 8, y + height / 2 + 3.5, strength < 1);
     }
-    g.globalAlpha = 1;
-    if (out) {
-      g.strokeStyle = theme.focus;
-      g.lineWidth = 2;
-      g.strokeRect(time.left + 1, y, time.width - 2, rows.height);
+  }
+
+  // rowName writes the name of a row beside its middle.
+  private rowName(name: string, middle: number, room = 0, out = false): void {
+    const { g, rows, time, theme } = this;
+    const most = rows.head ? 12 : 16;
+    g.textAlign = "right";
+    g.font = font(10, out);
+    g.fillStyle = out ? theme.ink : theme.faint;
+    g.fillText(
+      name.length > most ? "…" + name.slice(1 - most) : name,
+      time.left - 6,
+      middle + 3.5,
+      room || (rows.head ? time.left - 6 : 60),
+    );
+  }
+
+  // folded draws the use of rows that stand for several GPUs: an area by category or, in low rows, the category that
+  // has most GPUs, the paler the more GPUs are idle.
+  private folded(bottom: number): void {
+    const { time, rows, raster } = this;
+    const all = rows.folded;
+    const y = (r: number): number => rows.tops[all[r]!.first]! - this.state.scroll;
+    const first = Math.max(0, rows.foldedAt(above(rows.tops, rows.tops.length, this.state.scroll) - 1));
+    let last = first;
+    while (last < all.length && y(last) < bottom) last++;
+    const { use, colours, n } = this.useOf();
+    const columns = Math.max(1, Math.floor(time.width));
+    const busy = use.during(first, last, time.from, time.to, columns);
+    for (let r = first; r < last; r++) {
+      const height = all[r]!.lanes * rows.height;
+      const inset = height >= 12 ? 1 : 0;
+      const [top, room] = [y(r) + inset, height - 2 * inset];
+      if (!this.nodes.length && height >= 11 && all.length > rows.groups.length)
+        this.rowName(all[r]!.name, top + room / 2);
+      for (let c = 0; c < columns; c++) {
+        let [sum, most, best] = [0, 0, 0];
+        for (let cat = 0; cat < n; cat++) {
+          const v = busy[((r - first) * n + cat) * columns + c]! / all[r]!.lanes;
+          if (v < 1e-9) continue;
+          if (height >= STACKED)
+            raster.rect(time.left + c, top + room * (1 - sum - v), 1, room * v, colours[cat]!);
+          sum += v;
+          if (v > most) [most, best] = [v, cat];
+        }
+        if (height >= STACKED || sum < 1e-3) continue;
+        const colour = colours[best]!;
+        raster.rect(
+          time.left + c,
+          top,
+          1,
+          room,
+          opaque(colour & 0xffffff, ((colour >>> 24) / 255) * Math.min(1, sum)),
+        );
+      }
     }
+  }
+
+  // useOf returns the use of the folded rows by what tells jobs apart, and the colours of that.
+  private useOf(): { use: Use; colours: number[]; n: number } {
+    const { state, rows, theme, chart } = this;
+    const { groups, pinned, marked } = state;
+    const chosen = pinned >= 0 || marked !== null;
+    const plain = groups.by === "job";
+    const n = chosen ? 2 : plain ? 1 : Math.min(groups.names.length, groups.colours.length);
+    const key = `${rows.fold} ${pinned}`;
+    if (this.use?.key !== key || this.use.groups !== groups || this.use.marked !== marked) {
+      const cats: Categories = { of: new Uint8Array(chart.jobs.length), n };
+      if (pinned >= 0) cats.of.fill(1)[pinned] = 0;
+      else if (marked) cats.of = marked.map(v => 1 - v);
+      else if (!plain) cats.of = Uint8Array.from(groups.of, g => g % groups.colours.length);
+      this.use = { key, groups, marked, of: new Use(chart, rows.folded, cats), n };
+    }
+    const colours = chosen
+      ? [pinned >= 0 ? opaque(theme.fills[groups.colour[pinned]!]!) : theme.tone, theme.rest]
+      : plain
+        ? [theme.tone]
+        : groups.colours.map(c => opaque(theme.fills[c]!));
+    return { use: this.use.of, colours, n };
   }
 
   // writeLabels writes the labels of all rows, because a block is drawn row by row and its
@@ -458,92 +567,77 @@ export class Painter {
       text,
       x,
       base,
-      dim ? this.theme.ink : this.theme.jobs[job % this.theme.jobs.length]!.ink,
+      dim ? this.theme.ink : this.theme.jobs[this.state.groups.colour[job]!]!.ink,
       dim,
     ]);
   }
 
   // setup draws the setup of a GPU before span i, once for the rows of a block: a bar of less
   // height that leads to the bar of the span.
-  private setup(l: Lane, i: number, top: number, h: number): void {
-    const { g, time, rows } = this;
-    if (!l.setup[i] || l.block[i]! & ABOVE) return;
-    const a = Math.max(time.left, time.px(l.start[i]! - l.setup[i]!));
+  private setup(l: Lane, i: number, top: number, h: number, strength: number): void {
+    const { time, rows, theme } = this;
+    const setup = l.setup(i);
+    if (!setup || l.block[i]! & ABOVE) return;
+    const a = Math.max(time.left, time.px(l.start[i]! - setup));
     const b = Math.min(time.left + time.width, time.px(l.start[i]!));
     if (b - a < 0.5) return;
     const height = (l.blockLanes[i]! - 1) * rows.height + h;
-    g.fillStyle = this.fill(l.job[i]!);
-    g.fillRect(a, top + ((1 - SETUP) / 2) * height, b - a, Math.max(0.5, SETUP * height));
+    const colour = opaque(theme.fills[this.state.groups.colour[l.job(i)]!]!, strength);
+    this.raster.rect(a, top + ((1 - SETUP) / 2) * height, b - a, SETUP * height, colour);
   }
 
-  // overdue draws a line along the bottom of span i after the deadline of its job.
-  private overdue(l: Lane, i: number, a: number, b: number, bottom: number): void {
-    const { g, time, rows, theme } = this;
-    const { late, deadline } = this.chart.jobs[l.job[i]!]!;
-    const from = Math.max(a, time.px(deadline));
-    if (!late || from >= b) return;
+  // overdue draws a line along the bottom of a bar after the deadline of its job.
+  private overdue(job: number, a: number, b: number, bottom: number): void {
+    const { time, rows, theme, raster } = this;
+    const from = Math.max(a, time.px(this.chart.jobs[job]!.deadline));
+    if (from >= b) return;
     const thick = Math.min(3, Math.max(1, rows.height / 6));
-    if (rows.height >= 8) {
-      g.fillStyle = theme.page;
-      g.fillRect(from, bottom - thick - 1, b - from, 1);
-    }
-    g.fillStyle = theme.late;
-    g.fillRect(from, bottom - thick, b - from, thick);
+    if (rows.height >= 8) raster.rect(from, bottom - thick - 1, b - from, 1, theme.pages);
+    raster.rect(from, bottom - thick, b - from, thick, theme.lates);
   }
 
   // span draws span i as one bar, or as single rounds where these are wide enough.
-  private span(l: Lane, i: number, a: number, b: number, top: number, h: number): void {
-    const { g, time } = this;
-    const rounds = l.rounds[i]!;
-    const period = l.period[i]!;
-    if (runsAtZero(this.chart.jobs, l, i) || runsNow(this.chart.data, l, i)) {
-      for (const fill of [this.fill(l.job[i]!), this.theme.stripes]) {
-        if (!fill || b <= a) continue;
-        g.fillStyle = fill;
-        g.fillRect(a, top, Math.max(0.5, b - a), h);
-      }
-      return;
-    }
-    if (rounds > 1 && (period / time.span) * time.width < 9) {
-      g.fillStyle = this.fill(l.job[i]!);
-      g.fillRect(a, top, Math.max(0.5, b - a), h);
+  private span(l: Lane, i: number, a: number, b: number, top: number, h: number, strength: number): void {
+    const { time, theme } = this;
+    const kind = l.kind[i]!;
+    const rounds = l.kinds.rounds[kind]!;
+    const period = l.kinds.period[kind]!;
+    const striped = runsAtZero(this.chart.jobs, l, i) || runsNow(this.chart.data, l, i);
+    if (striped || (rounds > 1 && (period / time.span) * time.width < 9)) {
+      if (b <= a) return;
+      const colour = opaque(theme.fills[this.state.groups.colour[l.job(i)]!]!, strength);
+      this.raster.rect(a, top, b - a, h, colour);
+      if (striped) this.striped.push([a, top, Math.max(0.5, b - a), h, strength]);
       return;
     }
     const first = rounds > 1 ? Math.max(0, Math.floor((time.from - l.start[i]!) / period)) : 0;
     for (let r = first; r < rounds; r++) {
       const t = l.start[i]! + r * period;
       if (t > time.to) break;
-      this.round(l, i, t, top, h);
+      this.round(l, i, t, top, h, strength);
     }
   }
 
   // round draws one round: compute, and then, in a lighter shade, the time for which
   // the GPU is held to synchronise.
-  private round(l: Lane, i: number, t: number, top: number, h: number): void {
-    const { g, time } = this;
-    const shades = this.theme.jobs[l.job[i]! % this.theme.jobs.length]!;
-    const hold = l.hold[i]!;
-    const sync = l.sync[i]!;
+  private round(l: Lane, i: number, t: number, top: number, h: number, strength: number): void {
+    const { time, theme, raster } = this;
+    const kind = l.kind[i]!;
+    const job = l.kinds.job[kind]!;
+    const hold = l.kinds.hold[kind]!;
+    const sync = l.kinds.sync[kind]!;
     const a = Math.max(time.left, time.px(t));
     let b = Math.min(time.left + time.width, time.px(t + hold));
-    const whole = b - a;
-    if (whole <= 0) return;
-    if (whole >= 4) b -= 0.6;
+    if (b <= a) return;
+    let gap = b - a >= 4 ? 1 : 0; // to the next round
+    const at = this.state.groups.colour[job]!;
+    const pale = opaque(theme.syncs[at]!, strength);
     const c = time.px(t + hold - sync);
-    if (
-      this.chart.jobs[l.job[i]!]!.sync !== "relaxed" &&
-      sync > 0 &&
-      sync < hold &&
-      whole >= 4 &&
-      b - c >= 1
-    ) {
-      g.fillStyle = shades.sync;
-      g.fillRect(Math.max(a, c), top, b - Math.max(a, c), h);
-      b = c;
+    if (gap && sync > 0 && sync < hold && b - c >= 1.6 && this.chart.jobs[job]!.sync !== "relaxed") {
+      raster.rect(Math.max(a, c), top, b - Math.max(a, c), h, pale, gap);
+      [b, gap] = [c, 0];
     }
-    if (b > a) {
-      g.fillStyle = planned(this.chart.data, l, i) ? shades.sync : shades.fill;
-      g.fillRect(a, top, Math.max(0.4, b - a), h);
-    }
+    const colour = planned(this.chart.data, l, i) ? pale : opaque(theme.fills[at]!, strength);
+    if (b > a) raster.rect(a, top, b - a, h, colour, gap);
   }
 }
