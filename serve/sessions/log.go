@@ -31,6 +31,9 @@ func (s *Session) Log(ctx context.Context, after int64) iter.Seq2[wire.Record, e
 }
 
 func (s *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wire.Record, error] {
+	if s.followed != nil {
+		return s.followed.records(ctx, s, after, live)
+	}
 	return func(yield func(wire.Record, error) bool) {
 		after := min(max(0, after), math.MaxInt64-1) // there is a next one
 		links := store.Chain{Session: s.id, Last: after, SumUnknown: true}
