@@ -76,7 +76,8 @@ func (p *InProcess) Open(_ context.Context, cluster *hare.Cluster) (string, erro
 		return "", nil
 	}
 	name := fmt.Sprintf("session-%s-%d.ndjson", time.Now().UTC().Format("20060102T150405.000"), os.Getpid())
-	if p.out, err = os.OpenFile(filepath.Join(p.Dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, fileMode(p.Dir)); err != nil {
+	p.out, err = os.OpenFile(filepath.Join(p.Dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, fileMode(p.Dir))
+	if err != nil {
 		return "", err
 	}
 	_, err = p.out.Write(append(wire.AppendLogHeader(nil, &wire.LogHeader{Policy: policyName, Parameters: parameters,
