@@ -48,7 +48,7 @@ type serveFlags struct {
 	solves          solves.Config
 	grace, delay    time.Duration
 
-	follow []string // of --follow
+	follow                                                           []string // of --follow
 	bodyMiB, callMiB, retainMiB, sessionMiB, logsMiB, checkpointsMiB int64
 }
 

@@ -64,7 +64,7 @@ func (f *followed) read(ss *Sessions) (*SessionConfig, error) {
 		return nil, fmt.Errorf("%s is not the state of a helper's session that this version reads", path)
 	}
 	if d.Helper != f.helper {
-		return nil, fmt.Errorf("%s is that of hare %.20q, not of hare %s", path, d.Helper, f.helper)
+		return nil, fmt.Errorf("%s is that of hare %.20s, not of hare %s", path, d.Helper, f.helper)
 	}
 	log, err := os.Open(filepath.Join(f.dir, d.Log))
 	if err != nil {

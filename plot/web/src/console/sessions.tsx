@@ -123,14 +123,15 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
     <article>
       <header class="title">
         <h1>
-          {helper ? SCHEDULERS[helper.helper] : "Session"} <span class="soft">{id.slice(0, 12)}</span>
+          {helper ? SCHEDULERS[helper.helper] : "Session"}{" "}
+          {id !== helper?.helper && <span class="soft">{id.slice(0, 12)}</span>}
         </h1>
-        {helper && <span class="soft">as `hare {helper.helper}` keeps it, which alone changes it</span>}
+        {helper && <span class="soft">as hare {helper.helper} keeps it, which alone changes it</span>}
         {cluster && <a href={link(cluster.name, "overview")}>cluster {cluster.name}</a>}
       </header>
       {helper?.stale && (
         <p class="stale" role="status">
-          `hare {helper.helper}` has said nothing since {clock(Date.parse(helper.at!), now)} (
+          hare {helper.helper} has said nothing since {clock(Date.parse(helper.at!), now)} (
           {span((now - Date.parse(helper.at!)) / 1e3)}): what you see is from then.
         </p>
       )}
