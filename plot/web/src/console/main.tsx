@@ -114,8 +114,8 @@ function View({ route, cluster, current }: { route: Route; cluster: string; curr
     if (server.followed.length) {
       return (
         <>
-          {server.followed.map(s => (
-            <SessionPage key={s.id} id={s.id} server={server} />
+          {server.followed.map((s, i) => (
+            <SessionPage key={s.id} id={s.id} server={server} further={i > 0} />
           ))}
         </>
       );

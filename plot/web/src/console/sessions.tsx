@@ -75,7 +75,14 @@ export function Sessions({ server }: { server: Server }) {
   );
 }
 
-export function SessionPage({ id, server }: { id: string; server: Server }) {
+interface SessionPageProps {
+  id: string;
+  server: Server;
+  further?: boolean; // another one is above
+}
+
+export function SessionPage({ id, server, further }: SessionPageProps) {
+  const Title = further ? "h2" : "h1";
   const now = useNow(3000);
   const [session, setSession] = useState<Session | null>(null);
   const [plan, setPlan] = useState<Plan | null | undefined>(undefined);
@@ -122,10 +129,10 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
   return (
     <article>
       <header class="title">
-        <h1>
+        <Title>
           {helper ? SCHEDULERS[helper.helper] : "Session"}{" "}
           {id !== helper?.helper && <span class="soft">{id.slice(0, 12)}</span>}
-        </h1>
+        </Title>
         {helper && <span class="soft">as hare {helper.helper} keeps it, which alone changes it</span>}
         {cluster && <a href={link(cluster.name, "overview")}>cluster {cluster.name}</a>}
       </header>
@@ -180,7 +187,10 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
       </div>
       {st && (
         <Panel title="GPUs and queues" id={`state-${id}`}>
-          <Table label="GPUs by type" heads={["Type", "In service", "Held", "Free", "Kept for a gang"]}>
+          <Table
+            label={`GPUs of ${id} by type`}
+            heads={["Type", "In service", "Held", "Free", "Kept for a gang"]}
+          >
             {st.gpus.map(g => (
               <tr key={g.type}>
                 <td>{g.type}</td>
