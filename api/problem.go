@@ -208,7 +208,13 @@ func sessionProblem(err error) *statusError {
 	var quota *admission.QuotaError
 	var quarantined *sessions.QuarantineError
 	var planless *sessions.NoPlansError
+	var followed *sessions.FollowedError
+	var unread *sessions.UnreadError
 	switch {
+	case errors.As(err, &followed):
+		return &statusError{http.StatusConflict, "followed_session", followed.Error()}
+	case errors.As(err, &unread):
+		return &statusError{http.StatusServiceUnavailable, "no_state", unread.Error()}
 	case errors.As(err, &planless):
 		return &statusError{http.StatusNotFound, "no_plan", planless.Error()}
 	case errors.As(err, &quota):

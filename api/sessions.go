@@ -42,8 +42,14 @@ func (s *server) session(r *http.Request) (*sessions.Session, error) {
 // ownSession is session for requests that change it. The session of a managed cluster is changed by the cluster alone.
 func (s *server) ownSession(r *http.Request) (*sessions.Session, error) {
 	session, err := s.session(r)
-	if err != nil || s.cfg.Clusters == nil {
-		return session, err
+	if err != nil {
+		return nil, err
+	}
+	if f := session.Info().Followed; f != nil {
+		return nil, &sessions.FollowedError{Helper: f.Helper}
+	}
+	if s.cfg.Clusters == nil {
+		return session, nil
 	}
 	if name := s.cfg.Clusters.OfSession(tenantOf(r.Context()), session.ID()); name != "" {
 		return nil, &statusError{http.StatusConflict, "managed_session", fmt.Sprintf("the session is that of the managed "+
@@ -54,7 +60,7 @@ func (s *server) ownSession(r *http.Request) (*sessions.Session, error) {
 
 func describe(info sessions.Info) *sessiondoc.Session {
 	d := &sessiondoc.Session{
-		ID: info.ID, Name: info.Config.Tags.Name, Labels: info.Config.Tags.Labels,
+		ID: info.ID, Name: info.Config.Tags.Name, Labels: info.Config.Tags.Labels, Followed: info.Followed,
 		Created: info.Created.UTC(), Policy: info.Config.Policy,
 		Parameters: info.Config.Parameters, Clock: string(info.Config.Clock), LastSeq: info.Last, Active: info.Active,
 	}
@@ -282,7 +288,7 @@ func (s *server) getPlan(w http.ResponseWriter, r *http.Request) error {
 //	@Produce	application/problem+json
 //	@Success	204	"it is gone"
 //	@Failure	404	{object}	openapi.Problem	"no such session"
-//	@Failure	409	{object}	openapi.Problem	"the session is that of a managed cluster: delete the cluster"
+//	@Failure	409	{object}	openapi.Problem	"the session is that of a managed cluster, which is to be deleted, or of a helper"
 //	@Failure	500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure	503	{object}	openapi.Problem	"draining"
 //	@Failure	507	{object}	openapi.Problem	"the disk refuses the write"

@@ -52,7 +52,7 @@ const (
 //	@Produce		application/x-ndjson,application/problem+json
 //	@Success		200	{object}	openapi.Answer	"an answer a line"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
-//	@Failure		409	{object}	openapi.Problem	"the session is that of a managed cluster, which alone changes it"
+//	@Failure		409	{object}	openapi.Problem	"the session is that of a managed cluster or of a helper, which alone changes it"
 //	@Failure		415	{object}	openapi.Problem	"the media type is not supported, or the body has a content coding"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"draining, or too many streams are open: Retry-After says when to try again"

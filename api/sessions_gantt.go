@@ -95,7 +95,21 @@ func (s *server) timeline(r *http.Request) (*plot.Timeline, error) {
 	if err != nil && !errors.As(err, new(*sessions.NoPlansError)) {
 		return nil, err
 	}
+	if plan != nil {
+		// Of a job that was on its GPUs before a plan had it, the plan has no end.
+		outlook, err := session.Outlook(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		for i := range plan.Jobs {
+			j := &plan.Jobs[i]
+			if row := outlook.Row(j.Job); row != nil && j.Running && j.EndUs < 0 {
+				j.EndUs = row.EndUs
+			}
+		}
+	}
 	past := newSessionPast(&info.Config.Cluster)
+	past.followed = info.Followed != nil
 	for rec, err := range upTo(session.Log(r.Context(), 0), info.Last) {
 		if err != nil {
 			return nil, err
@@ -128,6 +142,11 @@ func (s *server) timeline(r *http.Request) (*plot.Timeline, error) {
 
 // sessionPast is what the log of a session says of its GPUs.
 type sessionPast struct {
+	// followed says that a helper keeps the session: what the session starts has run only where the cluster's scheduler
+	// has started it by the next loop, each of which ends with a tick.
+	followed bool
+	loops    int
+
 	atUs    int64 // of the last event
 	gpus    []plot.TimelineGPU
 	serves  []bool // of gpus
@@ -148,6 +167,7 @@ type runningTask struct {
 type heldGPUs struct {
 	gpus    []string
 	startUs int64
+	loop    int
 }
 
 func newSessionPast(cluster *hare.Cluster) *sessionPast {
@@ -197,6 +217,9 @@ func (p *sessionPast) add(rec *wire.Record) {
 	switch e.Type {
 	case hare.EventJobArrived:
 		p.asks[p.job(e.Job)] = max(1, e.Arrived.Tasks) * e.Arrived.TaskGPUs()
+		p.goOn(e.Arrived)
+	case hare.EventTick:
+		p.loops++
 	case hare.EventComputeEnded, hare.EventTaskEnded, hare.EventTaskFailed:
 		p.release(runningTask{e.Job, e.Round, e.Task}, e.AtUs)
 	case hare.EventGPUJoined:
@@ -218,10 +241,34 @@ func (p *sessionPast) add(rec *wire.Record) {
 		d := &rec.Decisions[i]
 		k := runningTask{d.Job, d.Round, d.Task}
 		if d.Type == hare.DecisionStart {
-			p.running[k] = heldGPUs{d.GPUs(), d.AtUs}
-		} else {
-			p.release(k, e.AtUs)
+			p.running[k] = heldGPUs{d.GPUs(), d.AtUs, p.loops}
+			continue
 		}
+		if p.followed && e.Type == hare.EventJobCancelled && p.running[k].loop == p.loops {
+			delete(p.running, k)
+		}
+		p.release(k, e.AtUs)
+	}
+}
+
+// goOn notes what of a job runs as it arrives: since the rounds that are done and a part of the one that runs, or
+// since the beginning of the session.
+func (p *sessionPast) goOn(j *hare.Job) {
+	if j.Progress == nil {
+		return
+	}
+	n := int(j.TaskGPUs())
+	for task, gpus := range slices.Collect(slices.Chunk(j.Progress.GPUs, n)) {
+		fromUs := p.atUs - j.Progress.ElapsedUs
+		if i, known := p.gpuOf[gpus[0]]; known {
+			if on := slices.IndexFunc(j.On, func(x hare.Profile) bool { return x.Type == p.gpus[i].Type }); on >= 0 {
+				fromUs -= j.Progress.RoundsDone * (j.On[on].ComputeUs + j.On[on].SyncUs)
+			}
+			if k := p.last[i]; k >= 0 {
+				fromUs = max(fromUs, p.spans[k].ToUs)
+			}
+		}
+		p.running[runningTask{j.ID, j.Progress.RoundsDone, int64(task)}] = heldGPUs{gpus, max(0, fromUs), p.loops}
 	}
 }
 
@@ -251,15 +298,18 @@ func (p *sessionPast) hold(job int, gpus []string, fromUs, toUs int64) {
 
 // end adds what runs, until its expected end, and what is planned, on GPUs of the planned type that are free first.
 func (p *sessionPast) end(nowUs int64, plan *wire.SessionPlan) {
-	expected := map[string]int64{}
+	expected, waits := map[string]int64{}, map[string]bool{}
 	if plan != nil {
 		for i := range plan.Jobs {
-			expected[plan.Jobs[i].Job] = plan.Jobs[i].EndUs
+			j := &plan.Jobs[i]
+			expected[j.Job], waits[j.Job] = j.EndUs, p.followed && !j.Running
 		}
 	}
 	var runs []runningTask
 	for k := range p.running {
-		runs = append(runs, k)
+		if !waits[k.job] {
+			runs = append(runs, k)
+		}
 	}
 	slices.SortFunc(runs, func(a, b runningTask) int {
 		return cmp.Or(cmp.Compare(p.jobOf[a.job], p.jobOf[b.job]), cmp.Compare(a.round, b.round),

@@ -28,7 +28,7 @@ var (
 //	@Param			id		path	string		true	"the session"
 //	@Param			state	query	[]string	false	"jobs of these states alone"	Enums(waiting, gathering, running)	collectionFormat(multi)
 //	@Param			type	query	string		false	"jobs that may use this GPU type"
-//	@Param			q		query	string		false	"jobs of which the id has this part, in upper or lower case"
+//	@Param			q		query	string		false	"jobs of which the id, name or user has this part, in upper or lower case"
 //	@Param			sort	query	string		false	"submitted (the arrival), place, start, end, weight, gpus, name or state; - in front turns the order around. Jobs of which it is not known come last"	default(submitted)
 //	@Param			after	query	string		false	"next of the page before"
 //	@Param			limit	query	int			false	"1 to 1000, the most jobs to list: 1000 without it"
@@ -73,15 +73,16 @@ func (s *server) listSessionJobs(w http.ResponseWriter, r *http.Request) error {
 	place := 0
 	for i := range outlook.Rows {
 		row := &outlook.Rows[i]
+		told := outlook.Told[row.Job]
 		if row.State != "running" {
 			place++
 		}
 		if len(q["state"]) > 0 && !slices.Contains(q["state"], row.State) ||
 			q.Has("type") && !slices.Contains(row.Types, q.Get("type")) ||
-			!strings.Contains(strings.ToLower(row.Job), part) {
+			!strings.Contains(strings.ToLower(row.Job+"\n"+told.Name+"\n"+told.User), part) {
 			continue
 		}
-		job := &sessiondoc.Job{Job: row.Job, State: row.State}
+		job := &sessiondoc.Job{Job: row.Job, Name: told.Name, User: told.User, State: row.State}
 		if row.State != "running" {
 			job.Place = place
 		}

@@ -22,6 +22,7 @@ const (
 	Gathering    = "gathering"     // GPUs are kept for it until there are enough
 	Quota        = "quota"         // the quota of its user is used up
 	NextPlan     = "next_plan"     // it came after the plan was asked for
+	HandedOver   = "handed_over"   // the plan starts it, and the scheduler of a helper has not yet
 )
 
 // InFew is a text of at most six words, or another one where names in it make it longer.

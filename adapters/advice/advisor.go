@@ -5,12 +5,17 @@ package advice
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/internal/atomicfile"
 	"github.com/hare-sched/hare/online"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
@@ -36,11 +41,15 @@ const (
 
 // InProcess is a session in this process.
 type InProcess struct {
-	// Log makes the file of a session's log, which hare online replay reads; nil means no log.
-	Log func() (io.WriteCloser, error)
+	// Dir is where the log of a session is, which hare online replay reads, and what hare serve --follow shows; ""
+	// means neither.
+	Dir string
+	// Helper is slurm, kube or ray, and Every the time between two loops at most: see sessiondoc.HelperState.
+	Helper string
+	Every  time.Duration
 
 	policy online.Planned
-	out    io.WriteCloser
+	out    *os.File
 	plan   []byte // was taken, and no event is in the log with it yet
 	last   hare.Event
 }
@@ -63,10 +72,12 @@ func (p *InProcess) Open(_ context.Context, cluster *hare.Cluster) (string, erro
 		_ = p.out.Close()
 		p.out = nil
 	}
-	if p.Log == nil {
+	if p.Dir == "" {
 		return "", nil
 	}
-	if p.out, err = p.Log(); err != nil {
+	name := fmt.Sprintf("session-%s-%d.ndjson", time.Now().UTC().Format("20060102T150405.000"), os.Getpid())
+	p.out, err = os.OpenFile(filepath.Join(p.Dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, fileMode(p.Dir))
+	if err != nil {
 		return "", err
 	}
 	_, err = p.out.Write(append(wire.AppendLogHeader(nil, &wire.LogHeader{Policy: policyName, Parameters: parameters,
@@ -129,6 +140,38 @@ func (p *InProcess) Plan(context.Context) (*wire.SessionPlan, error) {
 	}
 	status := p.policy.Plan()
 	return status.Document(policyName, p.last.Seq, p.last.AtUs), nil
+}
+
+// show writes what the session is like for servers that follow it, of a cluster as it was told.
+func (p *InProcess) show(told *mirror, now *State) error {
+	if p.out == nil {
+		return nil
+	}
+	doc := sessiondoc.HelperState{Form: sessiondoc.HelperForm, Helper: p.Helper, Log: filepath.Base(p.out.Name()),
+		Origin: time.UnixMicro(told.OriginUs).UTC(), Written: time.Now().UTC(), EveryS: p.Every.Seconds(),
+		Seq: p.last.Seq, AtUs: p.last.AtUs, Jobs: map[string]sessiondoc.HelperJob{}, State: p.policy.AppendSnapshot(nil)}
+	for _, j := range now.byType() {
+		if j.Spec == nil {
+			continue
+		}
+		if t := told.Jobs[j.Spec.ID]; t != nil && j.State != Ended {
+			doc.Jobs[j.Spec.ID] = sessiondoc.HelperJob{Name: j.Name, User: j.User, Next: t.GPUs != nil && !t.Started}
+		}
+	}
+	text, err := json.Marshal(&doc)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(p.Dir, sessiondoc.HelperFile), fileMode(p.Dir), text)
+}
+
+// fileMode lets those read a file who may read its directory.
+func fileMode(dir string) os.FileMode {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return 0o600
+	}
+	return info.Mode().Perm()&0o644 | 0o600
 }
 
 // Remote is a session of a server.

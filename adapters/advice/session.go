@@ -101,7 +101,8 @@ func (s *Session) planOnce(ctx context.Context, now *State) (*wire.SessionPlan, 
 		return nil, fresh(err)
 	}
 	polls := maxPolls
-	if _, here := s.Advisor.(*InProcess); here {
+	here, _ := s.Advisor.(*InProcess)
+	if here != nil {
 		polls = 1 // it has planned while it applied the events
 	}
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
@@ -110,6 +111,11 @@ func (s *Session) planOnce(ctx context.Context, now *State) (*wire.SessionPlan, 
 			return nil, fresh(err)
 		}
 		if plan.MadeUs >= s.told.AtUs && !plan.Due && plan.Fallback == "" || len(s.told.Jobs) == 0 {
+			if here != nil {
+				if err := here.show(s.told, now); err != nil {
+					s.Logger.Warn("servers that follow this helper see an old state", "error", err.Error())
+				}
+			}
 			return plan, nil
 		}
 		if polls--; polls == 0 {

@@ -43,6 +43,8 @@ type Job struct {
 	// and the session does not learn of it. Users and weights of quotas are the session's.
 	Spec  *hare.Job
 	State JobState
+	// Name and User are for people.
+	Name, User string
 	// Completed says that an ended job has done what it was to do.
 	Completed      bool
 	StartUs, EndUs int64 // since 1970

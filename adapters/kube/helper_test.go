@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/adapters/advice"
+	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
 func testHelper(t *testing.T, f *fakeKube, change func(*Config)) *Helper {
@@ -271,5 +272,27 @@ func TestOneJobDoesNotStopOthers(t *testing.T) {
 	}
 	if h.forSession(s); len(s.waiting) != 1 || len(s.left) != 7 {
 		t.Errorf("%d wait, %v", len(s.waiting), s.left)
+	}
+}
+
+// TestShownState checks what servers that follow the helper read: the names of Kubernetes, and what was just let go.
+func TestShownState(t *testing.T) {
+	f, dir := newFakeKube(), t.TempDir()
+	for range 10 {
+		f.submit(4, 1, 4, 4, 4)
+	}
+	h := testHelper(t, f, nil)
+	h.session.Advisor = &advice.InProcess{Dir: dir, Helper: "kube", Every: time.Minute}
+	r := step(t, h)
+	text, err := os.ReadFile(filepath.Join(dir, sessiondoc.HelperFile))
+	var s sessiondoc.HelperState
+	if err != nil || json.Unmarshal(text, &s) != nil || s.Helper != "kube" || s.EveryS != 60 || len(s.Jobs) != 10 {
+		t.Fatal(string(text), err)
+	}
+	for _, u := range r.Updates {
+		namespace, name, _ := strings.Cut(u.Job, "/")
+		if got := s.Jobs[u.Job]; got != (sessiondoc.HelperJob{Name: name, User: namespace, Next: true}) {
+			t.Errorf("%s: %+v", u.Job, got)
+		}
 	}
 }

@@ -72,7 +72,8 @@ func (h *Helper) forSession(s *state) *advice.State {
 			continue
 		}
 		s.waiting[spec.ID] = j
-		out.Jobs = append(out.Jobs, advice.Job{Spec: spec, State: advice.Waiting, Queue: j.queueUser()})
+		out.Jobs = append(out.Jobs, advice.Job{Spec: spec, State: advice.Waiting, Queue: j.queueUser(),
+			Name: j.Metadata.Name, User: j.Metadata.Namespace})
 	}
 	for _, j := range s.over {
 		out.Jobs = append(out.Jobs, advice.Job{Spec: &hare.Job{ID: j.id()}, State: advice.Ended,
@@ -105,7 +106,7 @@ func (h *Helper) podAlone(s *state, p *pod) advice.Job {
 		j.Type = r.gpuType
 	}
 	j.Seconds, _ = history.ParseSeconds(cmp.Or(p.Metadata.Annotations[history.SecondsAnnotation], "{}"))
-	return advice.Job{Spec: advice.Spec(&j, s.types(), h.cfg.Speeds), State: advice.Running,
+	return advice.Job{Spec: advice.Spec(&j, s.types(), h.cfg.Speeds), State: advice.Running, Name: j.Name, User: j.User,
 		StartUs: cmp.Or(us(p.Status.StartTime), s.nowUs), On: []history.Held{{Node: p.Spec.NodeName, GPUs: g}}}
 }
 
@@ -146,7 +147,8 @@ func (h *Helper) started(s *state, j *job) (jobs []advice.Job) {
 			whole: j.Metadata.Annotations[StartedAnnotation] != ""})
 	}
 	for _, gpuType := range slices.Sorted(maps.Keys(on)) {
-		one := advice.Job{State: advice.Running, StartUs: cmp.Or(startUs, s.nowUs)}
+		one := advice.Job{State: advice.Running, StartUs: cmp.Or(startUs, s.nowUs), Name: j.Metadata.Name,
+			User: j.Metadata.Namespace}
 		gpus := int64(0)
 		for _, name := range slices.Sorted(maps.Keys(on[gpuType])) {
 			one.On = append(one.On, history.Held{Node: name, GPUs: on[gpuType][name]})

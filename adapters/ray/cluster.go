@@ -242,7 +242,8 @@ func (v *view) forSession(q *Queue, nowUs int64, seen map[string]*others, speeds
 			StartUs: o.fromUs, On: []history.Held{{Node: n.name, Type: n.gpuType, GPUs: o.gpus}}})
 	}
 	for _, e := range q.Entries {
-		told := advice.Job{StartUs: e.StartUs, EndUs: e.EndUs, Completed: e.State == Succeeded}
+		told := advice.Job{StartUs: e.StartUs, EndUs: e.EndUs, Completed: e.State == Succeeded, Name: e.Spec.Name,
+			User: e.Spec.User}
 		types := v.typesFor(&e.Spec)
 		n := v.node(e.NodeID)
 		switch {

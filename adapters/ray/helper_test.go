@@ -2,6 +2,7 @@ package ray
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/adapters/advice"
+	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
 func (f *fakeRay) now() time.Time {
@@ -471,5 +473,27 @@ func TestTypesThatNodesHave(t *testing.T) {
 		if got := n.reach(true); got != (resource != "") || !n.reach(false) {
 			t.Errorf("a node with the resource %q: %v", resource, got)
 		}
+	}
+}
+
+// TestShownState checks what servers that follow the helper read.
+func TestShownState(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	submitTo(t, f, dir, "j", 1, 100)
+	h := newHelper(t, f, dir, nil)
+	h.session.Advisor = &advice.InProcess{Dir: dir, Helper: "ray", Every: time.Second}
+	step(t, h)
+	spec := &h.journal.Queue.Get("j").Spec
+	text, err := os.ReadFile(filepath.Join(dir, sessiondoc.HelperFile))
+	var s sessiondoc.HelperState
+	if err != nil || json.Unmarshal(text, &s) != nil || s.Jobs["j"] != (sessiondoc.HelperJob{Name: spec.Name,
+		User: spec.User, Next: true}) {
+		t.Fatalf("%+v %v", s.Jobs, err)
+	}
+	f.pass(5)
+	step(t, h)
+	if text, err = os.ReadFile(filepath.Join(dir, sessiondoc.HelperFile)); err != nil || strings.Contains(string(text),
+		`"next":true`) {
+		t.Error(string(text), err)
 	}
 }

@@ -20,7 +20,8 @@ func (s *State) forSession(speeds *history.Speeds) *advice.State {
 	types := s.typesOf()
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		told := advice.Job{StartUs: j.StartUs, EndUs: j.EndUs, On: j.On, Completed: j.State == history.Completed}
+		told := advice.Job{StartUs: j.StartUs, EndUs: j.EndUs, On: j.On, Completed: j.State == history.Completed,
+			Name: j.Name, User: j.User}
 		switch {
 		case j.State == history.Running:
 			told.State = advice.Running

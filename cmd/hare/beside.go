@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -61,8 +60,8 @@ func (bf *besideFlags) speedTable() (*history.Speeds, error) {
 	return speeds, nil
 }
 
-// advisor makes the session: on a server, or in this process, with a log where there is a directory.
-func (bf *besideFlags) advisor(dir string) (advice.Advisor, error) {
+// advisor makes the session of a helper: on a server, or in this process, with a log where there is a directory.
+func (bf *besideFlags) advisor(helper, dir string) (advice.Advisor, error) {
 	if bf.far.server != "" {
 		connected, err := bf.far.connect()
 		if err != nil {
@@ -70,13 +69,7 @@ func (bf *besideFlags) advisor(dir string) (advice.Advisor, error) {
 		}
 		return &advice.Remote{Client: connected.Client, Session: bf.session}, nil
 	}
-	if dir == "" {
-		return &advice.InProcess{}, nil
-	}
-	return &advice.InProcess{Log: func() (io.WriteCloser, error) {
-		name := fmt.Sprintf("session-%s-%d.ndjson", time.Now().UTC().Format("20060102T150405.000"), os.Getpid())
-		return os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
-	}}, nil
+	return &advice.InProcess{Dir: dir, Helper: helper, Every: bf.interval}, nil
 }
 
 // journalIn makes a directory, and names the files of the journal and of the state in it; none where there is no

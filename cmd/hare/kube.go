@@ -151,7 +151,7 @@ func (kf *kubeFlags) helper(c *cobra.Command) (h *kube.Helper, stop func(), err 
 	if journalPath, kf.cfg.StateFile, err = journalIn(kf.dir); err != nil {
 		return nil, nil, err
 	}
-	advisor, err := kf.advisor(kf.dir)
+	advisor, err := kf.advisor("kube", kf.dir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -78,7 +78,7 @@ func (rr *rayRun) run(c *cobra.Command) error {
 	if rr.cfg.Write {
 		log = rr.queue.dir
 	}
-	advisor, err := rr.advisor(log)
+	advisor, err := rr.advisor("ray", log)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ type serveFlags struct {
 	solves          solves.Config
 	grace, delay    time.Duration
 
+	follow                                                           []string // of --follow
 	bodyMiB, callMiB, retainMiB, sessionMiB, logsMiB, checkpointsMiB int64
 }
 
@@ -102,6 +103,8 @@ then ends it with the best certified schedule and bound so far.`,
 		"unload a session from memory after this long without events, until its next event")
 	f.Int64Var(&sf.sessionMiB, "session-memory", 0, "how many MiB the sessions in memory may take as "+
 		"estimated, with keys half of it those of one tenant; others are unloaded first (default: a quarter of the memory)")
+	f.StringArrayVar(&sf.follow, "follow", nil, "show to all who may read here what a helper keeps in its --dir, as "+
+		"slurm=DIR, kube=DIR or ray=DIR; may be repeated")
 	f.DurationVar(&sf.clusters.Lease, "agent-lease", 15*time.Second,
 		"how long an agent of a managed cluster goes on without an answer of this server before it ends its jobs")
 	f.Int64Var(&sf.logsMiB, "logs", 10<<10, "how many MiB of outputs of jobs a managed cluster keeps; the oldest go "+
@@ -132,6 +135,10 @@ then ends it with the best certified schedule and bound so far.`,
 
 func (sf *serveFlags) run(ctx context.Context) error {
 	if err := sf.access.check(sf.listen, sf.dataDir); err != nil {
+		return err
+	}
+	helpers, err := followed(sf.follow)
+	if err != nil {
 		return err
 	}
 	seen, err := sf.observe.open(ctx)
@@ -181,6 +188,9 @@ func (sf *serveFlags) run(ctx context.Context) error {
 	work, err := sf.open(ctx, svc, kept, quotas, log)
 	if err != nil {
 		return err
+	}
+	for _, f := range helpers {
+		work.sessions.Follow(ctx, f.id, f.helper, f.dir)
 	}
 	scheme := "http://"
 	address := l.Addr().String()

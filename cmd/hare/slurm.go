@@ -108,7 +108,7 @@ func (sf *slurmFlags) run(c *cobra.Command) error {
 	if journalPath, sf.cfg.StateFile, err = journalIn(sf.dir); err != nil {
 		return err
 	}
-	advisor, err := sf.advisor(sf.dir)
+	advisor, err := sf.advisor("slurm", sf.dir)
 	if err != nil {
 		return err
 	}

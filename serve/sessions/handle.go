@@ -15,7 +15,8 @@ func (s *Session) ID() string { return s.id }
 func (s *Session) Info() Info {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return Info{ID: s.id, Created: s.meta.Created, Config: s.cfg, Last: s.last.Load(), Active: s.actor != nil}
+	return Info{ID: s.id, Created: s.meta.Created, Config: s.cfg, Last: s.last.Load(),
+		Active: s.actor != nil || s.followed != nil, Followed: s.followed.description(s.parent.cfg.Now())}
 }
 
 // Keep says that the session is that of a managed cluster: what it stores and takes in memory counts for its tenant,
@@ -43,6 +44,9 @@ func (s *Session) View(ctx context.Context, f func(policy online.Durable)) error
 
 // look is View with the whole actor.
 func (s *Session) look(ctx context.Context, f func(*actor)) error {
+	if s.followed != nil {
+		return s.followed.view(f)
+	}
 	p := &Promise{view: f, done: make(chan struct{})}
 	if err := s.enqueue(ctx, p); err != nil {
 		return err
@@ -60,6 +64,9 @@ func (s *Session) look(ctx context.Context, f func(*actor)) error {
 func (s *Session) enqueue(ctx context.Context, p *Promise) error {
 	if s.damage != nil {
 		return s.damage
+	}
+	if s.followed != nil {
+		return &FollowedError{s.followed.helper}
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -1,9 +1,16 @@
 package sessions
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"iter"
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/store"
@@ -31,6 +38,9 @@ func (s *Session) Log(ctx context.Context, after int64) iter.Seq2[wire.Record, e
 }
 
 func (s *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wire.Record, error] {
+	if s.followed != nil {
+		return s.followed.records(ctx, s, after, live)
+	}
 	return func(yield func(wire.Record, error) bool) {
 		after := min(max(0, after), math.MaxInt64-1) // there is a next one
 		links := store.Chain{Session: s.id, Last: after, SumUnknown: true}
@@ -71,6 +81,64 @@ func (s *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wi
 			}
 			if err != nil {
 				yield(wire.Record{}, s.logDamage(err))
+				return
+			}
+		}
+	}
+}
+
+// records yields the records of the log of a helper's session after event after, and where live is set, later ones as
+// they come. The log is complete up to the last state, whatever the helper is writing.
+func (f *followed) records(ctx context.Context, s *Session, after int64, live bool) iter.Seq2[wire.Record, error] {
+	return func(yield func(wire.Record, error) bool) {
+		f.mu.Lock()
+		name, fault := f.state.Log, f.fault
+		f.mu.Unlock()
+		if name == "" {
+			yield(wire.Record{}, &UnreadError{fault})
+			return
+		}
+		log, err := os.Open(filepath.Join(f.dir, name))
+		if err != nil {
+			yield(wire.Record{}, &UnreadError{err.Error()})
+			return
+		}
+		defer func() { _ = log.Close() }()
+		in := bufio.NewReaderSize(log, 1<<16)
+		_, err = in.ReadBytes('\n') // the header
+		for seq := int64(1); ; {
+			added, last := s.rowsAdded(), s.last.Load()
+			for ; seq <= last && err == nil; seq++ {
+				var line []byte
+				if line, err = in.ReadBytes('\n'); err != nil {
+					break
+				}
+				if seq <= after {
+					continue
+				}
+				var rec wire.Record
+				if rec, err = wire.DecodeRecord(line); err == nil && rec.Event.Seq != seq {
+					err = fmt.Errorf("event %d is in its place", rec.Event.Seq)
+				}
+				if err != nil {
+					break
+				}
+				if !yield(rec, nil) {
+					return
+				}
+			}
+			switch {
+			case errors.Is(err, io.EOF):
+				err = &store.CorruptError{Session: s.id, Seq: seq, What: "the end of the log is missing"}
+			case err != nil:
+				err = &store.CorruptError{Session: s.id, Seq: seq, What: strings.TrimSpace(err.Error())}
+			case !live:
+				return
+			default:
+				err = s.await(ctx, added, last, last)
+			}
+			if err != nil {
+				yield(wire.Record{}, err)
 				return
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/online"
+	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
 // Outlook is what lists say of the jobs of a session that have not ended, as of one of its events.
@@ -74,7 +75,9 @@ func (s *Session) Outlook(ctx context.Context) (*Outlook, error) {
 	old := s.outlook
 	stays := old != nil && old.took > quickOutlook && began.Sub(old.made) < outlookShare*old.took
 	var state []byte
+	var told map[string]sessiondoc.HelperJob
 	err := s.look(ctx, func(a *actor) {
+		told = a.told
 		o.Seq, o.AtUs = a.links.Last+a.pending(), a.atUs
 		if o.NowUs = o.AtUs; s.cfg.Clock == ClockServer {
 			o.NowUs = a.serverUs()
@@ -99,7 +102,13 @@ func (s *Session) Outlook(ctx context.Context) (*Outlook, error) {
 			return err
 		}
 		k.policy = copied.(online.Observable)
-		k.Rows = k.policy.Rows()
+		k.Rows, k.Told = k.policy.Rows(), told
+		for i := range k.Rows {
+			if r := &k.Rows[i]; told[r.Job].Next {
+				r.State, r.RunningOn, r.StartUs, r.StartedUs = "waiting", nil, r.StartedUs, -1
+				r.Reason = handedOver(s.followed.helper)
+			}
+		}
 		_, k.Planned = copied.(online.Planned)
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/wire"
+	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
 // Clock says who gives the time of events.
@@ -40,6 +41,8 @@ type Info struct {
 	Last int64
 	// Active says that the state of the session is in memory.
 	Active bool
+	// Followed says which helper keeps the session; nil means none.
+	Followed *sessiondoc.Followed
 }
 
 func (e *SequenceError) Error() string {

@@ -181,7 +181,7 @@ func (ss *Sessions) Session(_ context.Context, tenant, id string) (*Session, err
 		return nil, admission.ErrDraining
 	}
 	s, ok := ss.sessions[id]
-	if !ok || s.cfg.tenant != tenant {
+	if !ok || s.cfg.tenant != tenant && s.followed == nil {
 		return nil, store.ErrNoSession
 	}
 	return s, nil
@@ -217,7 +217,7 @@ func (ss *Sessions) List(_ context.Context, tenant string) ([]Info, error) {
 	ss.mu.Lock()
 	infos := []Info{}
 	for _, s := range ss.sessions {
-		if s.cfg.tenant == tenant {
+		if s.cfg.tenant == tenant || s.followed != nil {
 			infos = append(infos, s.Info())
 		}
 	}
@@ -236,7 +236,7 @@ func (ss *Sessions) List(_ context.Context, tenant string) ([]Info, error) {
 func (ss *Sessions) Delete(ctx context.Context, tenant, id string) error {
 	ss.mu.Lock()
 	s, ok := ss.sessions[id]
-	ok = ok && s.cfg.tenant == tenant
+	ok = ok && s.cfg.tenant == tenant && s.followed == nil
 	closed := ss.closed
 	if ok && !closed {
 		delete(ss.sessions, id)

@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare/serve/store"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
+	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
 // Config sizes Sessions. Zero is a valid value of each field but Store.
@@ -134,6 +135,8 @@ type Session struct {
 	stored  atomic.Int64 // bytes of the log that count for the tenant
 
 	kept atomic.Bool // see Keep
+
+	followed *followed // nil: no helper keeps the session
 
 	loading sync.Mutex   // held while room in memory is looked for
 	claimed atomic.Int64 // estimated bytes of the session in memory; 0 where it is not
@@ -266,6 +269,8 @@ type actor struct {
 	plans   planning
 	// skipPlans leaves the plans of the log out while the log is read.
 	skipPlans bool
+	// told is what the scheduler of a helper says of the jobs.
+	told map[string]sessiondoc.HelperJob
 }
 
 // batch holds what becomes durable together, and the promises that wait for it.
@@ -346,6 +351,8 @@ type kept struct {
 	// Rows are the jobs, those that wait in the order in which they are expected to start, or in which the policy
 	// looks at them. They must not be written to.
 	Rows []online.JobRow
+	// Told is what the scheduler of a helper says of the jobs.
+	Told map[string]sessiondoc.HelperJob
 	at   map[string]int
 
 	mu     sync.Mutex

@@ -8,6 +8,7 @@ import (
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/wire"
+	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
 var errNoView = errors.New("sessions: the policy of the session shows nothing of itself")
@@ -30,10 +31,15 @@ func (s *Session) Status(ctx context.Context) (status online.Status, err error) 
 // where there is no active job of that ID.
 func (s *Session) Explain(ctx context.Context, job string) (status online.JobStatus, found bool, err error) {
 	seen := false
-	err = s.View(ctx, func(p online.Durable) {
-		if o, ok := p.(online.Observable); ok {
+	err = s.look(ctx, func(a *actor) {
+		if o, ok := a.policy.(online.Observable); ok {
 			status, found = o.Explain(job)
 			seen = true
+		}
+		if found && a.told[job].Next {
+			status.State, status.StartedUs = "waiting", -1
+			status.Reason = handedOver(s.followed.helper)
+			status.Why = status.Reason.Text
 		}
 	})
 	if err == nil && !seen {
@@ -83,7 +89,9 @@ func (e *NoPlansError) Error() string {
 func (s *Session) Plan(ctx context.Context) (*wire.SessionPlan, error) {
 	var state []byte
 	var seq, atUs int64
+	var told map[string]sessiondoc.HelperJob
 	err := s.look(ctx, func(a *actor) {
+		told = a.told
 		if _, ok := a.policy.(online.Planned); ok {
 			state, seq, atUs = a.policy.AppendSnapshot(nil), a.links.Last+a.pending(), a.atUs
 		}
@@ -102,6 +110,9 @@ func (s *Session) Plan(ctx context.Context) (*wire.SessionPlan, error) {
 		}
 		status := copied.(online.Planned).Plan()
 		doc = status.Document(s.cfg.Policy, seq, atUs)
+		for i := range doc.Jobs {
+			doc.Jobs[i].Running = doc.Jobs[i].Running && !told[doc.Jobs[i].Job].Next
+		}
 		return nil
 	})
 	return doc, err

@@ -11,12 +11,14 @@ import (
 type Session struct {
 	ID string `json:"id"`
 	// Name and labels are those of the request.
-	Name       string            `json:"name,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"`
-	Created    time.Time         `json:"created" swaggertype:"string" format:"date-time"`
-	Policy     string            `json:"policy"`
-	Parameters parametersText    `json:"parameters,omitempty"`
-	Clock      string            `json:"clock" enums:"events,server"`
+	Name   string            `json:"name,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	// Followed is there where a helper keeps the session: nothing else changes it, and it has the label helper.
+	Followed   *Followed      `json:"followed,omitempty"`
+	Created    time.Time      `json:"created" swaggertype:"string" format:"date-time"`
+	Policy     string         `json:"policy"`
+	Parameters parametersText `json:"parameters,omitempty"`
+	Clock      string         `json:"clock" enums:"events,server"`
 	// GPUs is the number of GPUs at the beginning of the session.
 	GPUs int `json:"gpus"`
 	// LastSeq is the number of the last durable event: the next event has the number after it.

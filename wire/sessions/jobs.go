@@ -4,7 +4,10 @@ import "github.com/hare-sched/hare"
 
 // Job is a job of a session that has not ended, as lists have it. Times are those of the session.
 type Job struct {
-	Job  string `json:"job"`
+	Job string `json:"job"`
+	// Name and user are those that a scheduler has for the job of its helper's session.
+	Name string `json:"name,omitempty"`
+	User string `json:"user,omitempty"`
 	Sync string `json:"sync" enums:"relaxed,gang,rigid"`
 	// State is gathering where GPUs are kept for the job until there are enough.
 	State string `json:"state" enums:"waiting,gathering,running"`
@@ -23,10 +26,11 @@ type Job struct {
 	EndS   *hare.Seconds `json:"end_s,omitempty"`
 	// EarliestEndS is proved: the job does not end before, if it has the rounds and times that are believed.
 	EarliestEndS *hare.Seconds `json:"earliest_end_s,omitempty"`
-	// Reason says why a job waits, ReasonShort in at most six words. The codes are those of ManagedJob.
+	// Reason says why a job waits, ReasonShort in at most six words. The codes are those of ManagedJob, and handed_over
+	// where the plan starts a job of a helper's session and its scheduler has not started it yet.
 	Reason      string `json:"reason,omitempty"`
 	ReasonShort string `json:"reason_short,omitempty"`
-	ReasonCode  string `json:"reason_code,omitempty" enums:"no_service,busy,planned_later,reserved,fragmented,gathering,quota,next_plan"`
+	ReasonCode  string `json:"reason_code,omitempty" enums:"no_service,busy,planned_later,reserved,fragmented,gathering,quota,next_plan,handed_over"`
 } //	@name	SessionJobRow
 
 // JobList lists jobs of a session.

@@ -1,7 +1,7 @@
 // Tests the console in Chromium, on a server with a node and jobs.
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync } from "node:fs";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -451,5 +451,73 @@ test("an empty server teaches, with its own address", async () => {
     await page.context().close();
   } finally {
     await empty.stop();
+  }
+});
+
+test("what a helper beside Slurm keeps is the first screen, and says since when it is stale", async () => {
+  const dir = mkdtempSync(join(pages, "slurm-"));
+  const [bin, kept] = [join(dir, "bin"), join(dir, "kept")];
+  mkdirSync(bin);
+  // A Slurm of one node with two GPUs, on which one job runs and two wait.
+  const job = (id: number, name: string, state: string, gpus: number, more = {}) => ({
+    ...{ job_id: id, name, user_name: "ann", partition: "gpu", job_state: state, state_reason: "Priority" },
+    ...{ submit_time: Math.floor(Date.now() / 1e3) - 600, time_limit: 240, node_count: 1 },
+    ...{ tres_per_node: `gres:gpu:${gpus}`, ...more },
+  });
+  const begun = { start_time: Math.floor(Date.now() / 1e3) - 300, nodes: "n1", gres_detail: ["gpu:v100:2"] };
+  const queue = {
+    jobs: [
+      job(101, "large", "RUNNING", 2, begun),
+      job(102, hostile, "PENDING", 2),
+      job(103, "small", "PENDING", 1),
+    ],
+  };
+  const node = "NodeName=n1 CPUTot=8 AvailableFeatures=v100 Gres=gpu:v100:2 State=IDLE Partitions=gpu";
+  const script = (name: string, text: string) =>
+    writeFileSync(join(bin, name), "#!/bin/sh\n" + text, { mode: 0o755 });
+  script(
+    "scontrol",
+    `case "$*" in *node*) echo "${node}" ;; *) echo "PriorityType = priority/multifactor" ;; esac\n`,
+  );
+  writeFileSync(join(dir, "queue.json"), JSON.stringify(queue));
+  script("squeue", `[ "$1" = --json ] && cat "${dir}/queue.json"\n`);
+  script("sprio", `echo "102|1|0"; echo "103|1|0"\n`);
+  execFileSync(need("HARE"), ["slurm", "--once", "--interval", "1h", "--dir", kept], {
+    env: { ...process.env, PATH: `${bin}:${process.env["PATH"]}` },
+  });
+  const following = await serve("--follow", `slurm=${kept}`, "--follow", `ray=${join(dir, "later")}`);
+  try {
+    for (const options of [wide, phone]) {
+      const { page, faults } = await visit("", options, following.url);
+      await page.getByText("2 jobs wait. The next one starts in about").waitFor();
+      await page.getByText("session.json is not there: hare ray writes it").waitFor();
+      for (const text of ["102", "103", "small", "large", "n1/0 and n1/1"])
+        assert.ok(await page.getByRole("cell", { name: text, exact: true }).count(), text);
+      assert.equal(await page.locator("h1").count(), 1);
+      await page.evaluate(axe);
+      const found = await page.evaluate(async () => {
+        const { axe } = globalThis as unknown as {
+          axe: { run(): Promise<{ violations: { id: string }[] }> };
+        };
+        return (await axe.run()).violations.map(v => v.id);
+      });
+      assert.deepEqual(found, []);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "sideways");
+      assert.notEqual(await page.title(), "bad");
+      assert.deepEqual(
+        faults.filter(f => !f.includes("503")), // of the session that is not there yet
+        [],
+      );
+      if (options === phone) {
+        const state = JSON.parse(readFileSync(join(kept, "session.json"), "utf8")) as { written: string };
+        state.written = new Date(Date.now() - 5 * 3600e3).toISOString();
+        writeFileSync(join(kept, "next"), JSON.stringify(state));
+        renameSync(join(kept, "next"), join(kept, "session.json"));
+        await page.getByText("hare slurm has said nothing since").waitFor();
+      }
+      await page.context().close();
+    }
+  } finally {
+    await following.stop();
   }
 });

@@ -116,6 +116,15 @@ function View({ route, cluster, current }: { route: Route; cluster: string; curr
   if (!server.clusters && !cluster)
     return <p class="none">{server.staleSince ? "The server does not answer." : "Loading …"}</p>;
   if (!cluster) {
+    if (server.followed.length) {
+      return (
+        <>
+          {server.followed.map((s, i) => (
+            <SessionPage key={s.id} id={s.id} server={server} further={i > 0} />
+          ))}
+        </>
+      );
+    }
     if (server.solves) return <Solves />;
     if (server.sessions) return <Sessions server={server} />;
     return <Start server={server} cluster="" />;

@@ -6,7 +6,32 @@ import { Copy, Figure, Notice, Panel, Table, useNow } from "./parts.js";
 import { link } from "./route.js";
 import { type Server, type Session, shown } from "./store.js";
 import { goodness } from "./health.js";
-import { ago, ahead, clock, list, percent, span, whole } from "./words.js";
+import { ago, ahead, clock, count, list, notBefore, percent, span, whole } from "./words.js";
+
+const SCHEDULERS: Record<string, string> = { slurm: "Slurm", kube: "Kubernetes", ray: "Ray" };
+
+// SessionJob is a job in the list of a session; times are seconds of the session.
+interface SessionJob {
+  job: string;
+  name?: string;
+  user?: string;
+  state: string;
+  gpus: number;
+  types: string[];
+  running_on?: string[];
+  start_s?: number;
+  end_s?: number;
+  earliest_end_s?: number;
+  reason?: string;
+  reason_short?: string;
+}
+
+interface SessionJobs {
+  jobs: SessionJob[];
+  total: number;
+}
+
+const LISTED = 200; // jobs that wait, and jobs that run
 
 export function Sessions({ server }: { server: Server }) {
   const now = useNow(5000);
@@ -33,7 +58,10 @@ export function Sessions({ server }: { server: Server }) {
               <td>
                 <a href={link("", "session", s.id)}>{s.id.slice(0, 12)}</a>
               </td>
-              <td>{of.has(s.id) ? <a href={link(of.get(s.id)!, "overview")}>{of.get(s.id)}</a> : ""}</td>
+              <td>
+                {of.has(s.id) && <a href={link(of.get(s.id)!, "overview")}>{of.get(s.id)}</a>}
+                {s.followed && SCHEDULERS[s.followed.helper]}
+              </td>
               <td>{s.policy}</td>
               <td>{ago(Date.parse(s.created), now)}</td>
               <td class="number">{whole(s.last_seq)}</td>
@@ -47,10 +75,18 @@ export function Sessions({ server }: { server: Server }) {
   );
 }
 
-export function SessionPage({ id, server }: { id: string; server: Server }) {
+interface SessionPageProps {
+  id: string;
+  server: Server;
+  further?: boolean; // another one is above
+}
+
+export function SessionPage({ id, server, further }: SessionPageProps) {
+  const Title = further ? "h2" : "h1";
   const now = useNow(3000);
   const [session, setSession] = useState<Session | null>(null);
   const [plan, setPlan] = useState<Plan | null | undefined>(undefined);
+  const [jobs, setJobs] = useState<{ waiting: SessionJobs; running: SessionJobs } | null>(null);
   const [error, setError] = useState("");
   const path = `/v1/sessions/${encodeURIComponent(id)}`;
   useEffect(() => {
@@ -60,7 +96,14 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
         await shown();
         const began = performance.now();
         try {
-          setSession(await get<Session>(path, stop.signal));
+          const session = await get<Session>(path, stop.signal);
+          setSession(session);
+          if (session.followed) {
+            const list = (query: string) =>
+              get<SessionJobs>(`${path}/jobs?limit=${LISTED}&${query}`, stop.signal);
+            const waiting = await list("state=waiting&state=gathering&sort=place");
+            setJobs({ waiting, running: await list("state=running&sort=end") });
+          }
           setPlan(await get<Plan>(`${path}/plan`, stop.signal));
           setError("");
         } catch (e) {
@@ -82,21 +125,43 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
   const auth = server.keyed ? ' -H "Authorization: Bearer $HARE_API_KEY"' : "";
   const cluster = server.clusters?.find(c => c.session === id);
   const st = session.status;
+  const helper = session.followed;
   return (
     <article>
       <header class="title">
-        <h1>
-          Session <span class="soft">{id.slice(0, 12)}</span>
-        </h1>
+        <Title>
+          {helper ? SCHEDULERS[helper.helper] : "Session"}{" "}
+          {id !== helper?.helper && <span class="soft">{id.slice(0, 12)}</span>}
+        </Title>
+        {helper && <span class="soft">as hare {helper.helper} keeps it, which alone changes it</span>}
         {cluster && <a href={link(cluster.name, "overview")}>cluster {cluster.name}</a>}
       </header>
+      {helper?.stale && (
+        <p class="stale" role="status">
+          hare {helper.helper} has said nothing since {clock(Date.parse(helper.at!), now)} (
+          {span((now - Date.parse(helper.at!)) / 1e3)}): what you see is from then.
+        </p>
+      )}
+      {helper?.fault && <Notice>{helper.fault}</Notice>}
+      {helper && jobs && (
+        <FollowedJobs
+          id={id}
+          waiting={jobs.waiting}
+          running={jobs.running}
+          now={now}
+          at={at}
+          chart={server.keyed ? "" : `${path}/gantt.html`}
+        />
+      )}
       <div class="two">
-        <Panel title="Its plan" id="plan">
+        <Panel title="Its plan" id={`plan-${id}`}>
           <p class="answer">{goodness(plan)}</p>
           <dl class="figures">
             {plan?.gap != null && <Figure text="distance to the bound" value={percent(plan.gap, true)} />}
             <Figure text="policy" value={session.policy} />
-            {session.planning && <Figure text="plans taken" value={whole(session.planning.taken)} />}
+            {session.planning && !helper && (
+              <Figure text="plans taken" value={whole(session.planning.taken)} />
+            )}
             {plan?.made_at_s != null && real && <Figure text="made" value={ago(at(plan.made_at_s), now)} />}
           </dl>
           {session.planning?.error && <Notice>{session.planning.error}</Notice>}
@@ -104,7 +169,7 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
             <p>{session.planning.fallback} decides, because the plan is missing or too old.</p>
           )}
         </Panel>
-        <Panel title="How do you know?" id="know">
+        <Panel title="How do you know?" id={`know-${id}`}>
           <p>
             The plan has a value and a bound that no plan is below: weighted sums of the completion times of
             its jobs, counted from when it was made. The log of the session repeats every decision and
@@ -121,8 +186,11 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
         </Panel>
       </div>
       {st && (
-        <Panel title="GPUs and queues" id="state">
-          <Table label="GPUs by type" heads={["Type", "In service", "Held", "Free", "Kept for a gang"]}>
+        <Panel title="GPUs and queues" id={`state-${id}`}>
+          <Table
+            label={`GPUs of ${id} by type`}
+            heads={["Type", "In service", "Held", "Free", "Kept for a gang"]}
+          >
             {st.gpus.map(g => (
               <tr key={g.type}>
                 <td>{g.type}</td>
@@ -140,7 +208,7 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
           </p>
         </Panel>
       )}
-      {plan && plan.jobs.length > 0 && (
+      {plan && !helper && plan.jobs.length > 0 && (
         <Panel title="Jobs of the plan" id="jobs">
           <Table
             label="Table of the plan"
@@ -172,5 +240,97 @@ export function SessionPage({ id, server }: { id: string; server: Server }) {
         </Panel>
       )}
     </article>
+  );
+}
+
+interface FollowedJobsProps {
+  id: string;
+  waiting: SessionJobs;
+  running: SessionJobs;
+  now: number;
+  at(seconds: number): number;
+  chart: string; // address of the picture; "" where a browser cannot open it
+}
+
+// FollowedJobs shows what waits and what runs in a session of a helper, under the names of its scheduler.
+function FollowedJobs({ id, waiting, running, now, at, chart }: FollowedJobsProps) {
+  const more = (l: SessionJobs) =>
+    l.total > l.jobs.length && <p class="soft">and {whole(l.total - l.jobs.length)} more</p>;
+  const time = (s: number | undefined, f: (t: number, now: number) => string) =>
+    s === undefined ? "" : f(at(s), now);
+  const names = (j: SessionJob) => (
+    <>
+      <td>
+        <bdi>{j.job}</bdi>
+      </td>
+      <td>
+        <bdi class="cut">{j.name}</bdi>
+      </td>
+      <td>
+        <bdi>{j.user}</bdi>
+      </td>
+    </>
+  );
+  const first = waiting.jobs[0]?.start_s;
+  return (
+    <>
+      <Panel
+        title="What waits, and until when?"
+        id={`waits-${id}`}
+        aside={chart && <a href={chart}>past, now and plan</a>}
+      >
+        <p class="answer">
+          {waiting.total
+            ? count(waiting.total, "job waits", "jobs wait") +
+              (first === undefined ? "." : `. The next one starts ${ahead(at(first), now)}.`)
+            : "Nothing waits."}
+        </p>
+        {waiting.total > 0 && (
+          <Table
+            label={`Jobs of ${id} that wait`}
+            heads={["Job", "Name", "User", "GPUs", "Starts", "Ends", "Ends not before", "Why it waits"]}
+          >
+            {waiting.jobs.map(j => (
+              <tr key={j.job}>
+                {names(j)}
+                <td>
+                  {j.gpus} × {j.types.join(" or ")}
+                </td>
+                <td>{time(j.start_s, ahead)}</td>
+                <td>{time(j.end_s, ahead)}</td>
+                <td>{time(j.earliest_end_s, notBefore)}</td>
+                <td>
+                  <bdi class="cut" title={j.reason}>
+                    {j.reason_short || j.reason}
+                  </bdi>
+                </td>
+              </tr>
+            ))}
+          </Table>
+        )}
+        {more(waiting)}
+      </Panel>
+      {running.total > 0 && (
+        <Panel title={`Running: ${whole(running.total)}`} id={`runs-${id}`}>
+          <Table
+            label={`Jobs of ${id} that run`}
+            heads={["Job", "Name", "User", "On", "Runs since", "Ends", "Ends not before"]}
+          >
+            {running.jobs.map(j => (
+              <tr key={j.job}>
+                {names(j)}
+                <td>
+                  <bdi class="cut">{list(j.running_on ?? [])}</bdi>
+                </td>
+                <td>{time(j.start_s, clock)}</td>
+                <td>{time(j.end_s, ahead)}</td>
+                <td>{time(j.earliest_end_s, notBefore)}</td>
+              </tr>
+            ))}
+          </Table>
+          {more(running)}
+        </Panel>
+      )}
+    </>
   );
 }

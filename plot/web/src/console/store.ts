@@ -39,6 +39,7 @@ export interface Session {
   gpus: number;
   last_seq: number;
   active: boolean;
+  followed?: { helper: string; at?: string; stale?: boolean; fault?: string }; // of a helper, which keeps it
   status?: {
     now_us: number;
     jobs: number;
@@ -114,6 +115,7 @@ export class Server extends Watched {
   managed = true; // whether the server manages clusters
   solves = 0; // 0 or 1: whether there is one
   sessions = 0;
+  followed: Session[] = []; // sessions of helpers
   keyWanted = false;
   keyed = false; // whether the server asks for keys
   mayChange = true; // whether the reader may cancel and drain
@@ -152,22 +154,24 @@ export class Server extends Watched {
       const answer = await get<Record<string, T[]>>(path);
       return Object.values(answer).find(Array.isArray) ?? [];
     };
-    const none = (e: unknown): never[] => {
+    const none = <T>(e: unknown): T[] => {
       if (e instanceof Refused && e.status === 404) return [];
       throw e;
     };
-    const [clusters, solves, sessions] = await Promise.all([
+    const [clusters, solves, sessions, helpers] = await Promise.all([
       list<Cluster>("/v1/clusters").catch((e: unknown) => {
         if (e instanceof Refused && e.status === 404) this.managed = false;
-        return none(e) as Cluster[];
+        return none<Cluster>(e);
       }),
       list("/v1/solves?limit=1").catch(none),
       list("/v1/sessions?limit=1").catch(none),
+      list<Session>("/v1/sessions?label=helper").catch(none<Session>),
     ]);
     if (began !== this.epoch) return; // the reader has logged out, or in with another key
     this.clusters = clusters;
     this.solves = solves.length;
     this.sessions = sessions.length;
+    this.followed = helpers.filter(s => s.followed);
     this.keyWanted = false;
     this.answered();
     this.tell();
