@@ -53,7 +53,19 @@ before(async () => {
     "-o",
     "runs",
   );
-  const plan = ["--days", "1", "--weeks", "2", "--option", "V100=4", "--price", "V100=2,T4=1", "-q", "-o", "plan"];
+  const plan = [
+    "--days",
+    "1",
+    "--weeks",
+    "2",
+    "--option",
+    "V100=4",
+    "--price",
+    "V100=2,T4=1",
+    "-q",
+    "-o",
+    "plan",
+  ];
   hare("capacity", "base.json", ...plan);
   browser = await launch();
   server = await serve();
