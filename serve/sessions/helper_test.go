@@ -183,12 +183,15 @@ func TestFollowedDamage(t *testing.T) {
 			h.write("state.json", nil)
 			_ = os.Remove(filepath.Join(h.dir, sessiondoc.HelperFile))
 		}, "--server"},
-		"no log":          {func(h *helperDir) { _ = os.Remove(filepath.Join(h.dir, h.state.Log)) }, "no such file"},
-		"empty log":       {func(h *helperDir) { h.write(h.state.Log, nil) }, "no first line"},
-		"log of others":   {func(h *helperDir) { h.write(h.state.Log, []byte("{}\n")) }, "is missing"},
-		"log elsewhere":   {func(h *helperDir) { h.state.Log = "../x"; h.rewrite() }, "is not the state"},
-		"snapshot":        {func(h *helperDir) { h.state.State = []byte("x"); h.rewrite() }, "cannot be read"},
-		"directory there": {func(h *helperDir) { _ = os.RemoveAll(h.dir); _ = os.WriteFile(h.dir, nil, 0o600) }, "not a directory"},
+		"no log":        {func(h *helperDir) { _ = os.Remove(filepath.Join(h.dir, h.state.Log)) }, "no such file"},
+		"empty log":     {func(h *helperDir) { h.write(h.state.Log, nil) }, "no first line"},
+		"log of others": {func(h *helperDir) { h.write(h.state.Log, []byte("{}\n")) }, "is missing"},
+		"log elsewhere": {func(h *helperDir) { h.state.Log = "../x"; h.rewrite() }, "is not the state"},
+		"snapshot":      {func(h *helperDir) { h.state.State = []byte("x"); h.rewrite() }, "cannot be read"},
+		"a file in its place": {func(h *helperDir) {
+			_ = os.RemoveAll(h.dir)
+			_ = os.WriteFile(h.dir, nil, 0o600)
+		}, "not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHelperDir(t)
