@@ -76,6 +76,7 @@ then ends it with the best certified schedule and bound so far.`,
 		Example: `  hare serve
   hare serve --listen 127.0.0.1:9000 --running 4 --max-body 256
   hare serve --data-dir /var/lib/hare --max-sessions 100
+  hare serve --follow slurm=/var/lib/hare/slurm      # the queue of Slurm, as hare slurm sees it
   hare serve --listen 0.0.0.0:8443 --data-dir /var/lib/hare --tls-cert cert.pem --tls-key key.pem
   curl -s http://127.0.0.1:8080/v1/sessions -H 'Content-Type: application/json' \
     -d '{"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 2}}]}}'`,

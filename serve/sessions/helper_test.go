@@ -188,7 +188,7 @@ func TestFollowedDamage(t *testing.T) {
 		"log of others": {func(h *helperDir) { h.write(h.state.Log, []byte("{}\n")) }, "is missing"},
 		"log elsewhere": {func(h *helperDir) { h.state.Log = "../x"; h.rewrite() }, "is not the state"},
 		"snapshot":      {func(h *helperDir) { h.state.State = []byte("x"); h.rewrite() }, "cannot be read"},
-		"directory there": {func(h *helperDir) {
+		"a file in its place": {func(h *helperDir) {
 			_ = os.RemoveAll(h.dir)
 			_ = os.WriteFile(h.dir, nil, 0o600)
 		}, "not a directory"},
