@@ -42,6 +42,9 @@ func (l *Ledger) Explain(job *clusterdoc.Job, whole bool) (ask bool) {
 	if j.state != clusterdoc.JobWaiting {
 		return j.state != clusterdoc.JobStopping && l.InSession(job.ID)
 	}
+	if j.held {
+		return false
+	}
 	say := func(code, short, text string) { job.ReasonCode, job.ReasonShort, job.Reason = code, short, text }
 	if whole {
 		if text, short := l.whyNot(j); text != "" {

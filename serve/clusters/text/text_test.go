@@ -130,8 +130,9 @@ j3  bert\x1b[31m        running  2     1m48s                                    
 
 func TestPreviewText(t *testing.T) {
 	in, end, earliest := 90.0, 7300.0, 3600.0
-	p := &clusterdoc.Preview{ExpectedInS: &in, ExpectedEndInS: &end, EarliestEndInS: &earliest, Place: 2,
-		Reason: "It waits.", Delayed: 2, Delays: []*clusterdoc.Delay{{Job: "j7", ByS: 700}, {Job: "j9", ByS: 4}},
+	p := &clusterdoc.Preview{Expected: clusterdoc.Expected{ExpectedInS: &in, ExpectedEndInS: &end,
+		EarliestEndInS: &earliest, Place: 2, Reason: "It waits."}, Delayed: 2,
+		Delays:  []*clusterdoc.Delay{{Job: "j7", ByS: 700}, {Job: "j9", ByS: 4}},
 		Assumes: "no other job comes"}
 	const want = `would start in about 90 s and end in about 3 h, not before 2026-11-23 10:00 UTC; place 2 of ` +
 		`those that wait
