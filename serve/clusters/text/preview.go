@@ -18,37 +18,73 @@ func Preview(p *clusterdoc.Preview, now time.Time) string {
 	if p.ExpectedInS == nil {
 		fmt.Fprintf(&out, "nobody knows when it would start: %s\n", words.Plain(p.Reason))
 	} else {
-		fmt.Fprintf(&out, "would start %s", inAbout(p.ExpectedInS))
-		if p.ExpectedEndInS != nil {
-			fmt.Fprintf(&out, " and end %s", inAbout(p.ExpectedEndInS))
-		}
-		if p.EarliestEndInS != nil {
-			fmt.Fprintf(&out, ", not before %s", notBefore(p.EarliestEndInS, now))
-		}
-		if p.Place > 0 {
-			fmt.Fprintf(&out, "; place %d of those that wait", p.Place)
-		}
-		out.WriteByte('\n')
+		fmt.Fprintf(&out, "would start %s\n", startAndEnd(&p.Expected, now))
 		if p.Reason != "" {
 			fmt.Fprintf(&out, "%s\n", words.Plain(p.Reason))
 		}
 	}
-	switch {
-	case p.Delayed > 0:
-		fmt.Fprintf(&out, "%s would end later:", words.Count(p.Delayed, "job"))
-		for i, d := range p.Delays[:min(len(p.Delays), shownDelays)] {
-			if i > 0 {
-				out.WriteByte(',')
-			}
-			fmt.Fprintf(&out, " %s by %s", d.Job, wholeUnits(d.ByS))
-		}
-		if p.Delayed > shownDelays {
-			out.WriteString(", …")
-		}
-		out.WriteByte('\n')
-	case p.ExpectedInS != nil:
-		out.WriteString("no job would end later\n")
+	if p.Delayed > 0 || p.ExpectedInS != nil {
+		delays(&out, "later", p.Delayed, p.Delays)
 	}
 	fmt.Fprintf(&out, "if %s\n", words.Plain(p.Assumes))
 	return out.String()
+}
+
+// ChangePreview says what --dry-run expects of a change of a job.
+func ChangePreview(id string, p *clusterdoc.ChangePreview, now time.Time) string {
+	var out strings.Builder
+	for _, x := range []struct {
+		format string
+		e      *clusterdoc.Expected
+	}{{id + " now %s\n", &p.Before}, {"with the change it %s\n", &p.After}} {
+		text := "would start " + startAndEnd(x.e, now)
+		switch {
+		case x.e.ReasonCode == "held":
+			text = words.Plain(x.e.Reason)
+		case x.e.ExpectedInS == nil:
+			text = "starts nobody knows when"
+			if x.e.Reason != "" {
+				text += ": " + words.Plain(x.e.Reason)
+			}
+		}
+		fmt.Fprintf(&out, x.format, text)
+	}
+	delays(&out, "later", p.Delayed, p.Delays)
+	delays(&out, "earlier", p.Advanced, p.Advances)
+	fmt.Fprintf(&out, "if %s\n", words.Plain(p.Assumes))
+	return out.String()
+}
+
+// startAndEnd says when a job is expected to start and to end.
+func startAndEnd(e *clusterdoc.Expected, now time.Time) string {
+	text := inAbout(e.ExpectedInS)
+	if e.ExpectedEndInS != nil {
+		text += " and end " + inAbout(e.ExpectedEndInS)
+	}
+	if e.EarliestEndInS != nil {
+		text += ", not before " + notBefore(e.EarliestEndInS, now)
+	}
+	if e.Place > 0 {
+		text += fmt.Sprintf("; place %d of those that wait", e.Place)
+	}
+	return text
+}
+
+// delays says which other jobs would end later or earlier.
+func delays(out *strings.Builder, how string, n int, shown []*clusterdoc.Delay) {
+	if n == 0 {
+		fmt.Fprintf(out, "no job would end %s\n", how)
+		return
+	}
+	fmt.Fprintf(out, "%s would end %s:", words.Count(n, "job"), how)
+	for i, d := range shown[:min(len(shown), shownDelays)] {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		fmt.Fprintf(out, " %s by %s", d.Job, wholeUnits(d.ByS))
+	}
+	if n > shownDelays {
+		out.WriteString(", …")
+	}
+	out.WriteByte('\n')
 }

@@ -145,6 +145,26 @@ if no other job comes
 	}
 }
 
+func TestChangePreviewText(t *testing.T) {
+	in, later := 90.0, 7300.0
+	p := &clusterdoc.ChangePreview{Before: clusterdoc.Expected{ExpectedInS: &later, Place: 2},
+		After: clusterdoc.Expected{ExpectedInS: &in, ExpectedEndInS: &later, Place: 1}, Delayed: 1,
+		Delays: []*clusterdoc.Delay{{Job: "j7", ByS: 700}}, Assumes: "no other job comes"}
+	const want = `j9 now would start in about 3 h; place 2 of those that wait
+with the change it would start in about 90 s and end in about 3 h; place 1 of those that wait
+1 job would end later: j7 by 12 min
+no job would end earlier
+if no other job comes
+`
+	if got := text.ChangePreview("j9", p, atNine); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	p.After = clusterdoc.Expected{Reason: "is held", ReasonCode: "held"}
+	if got := text.ChangePreview("j9", p, atNine); !strings.Contains(got, "with the change it is held\n") {
+		t.Error(got)
+	}
+}
+
 func TestAgentTable(t *testing.T) {
 	got := text.Agents([]*clusterdoc.Agent{
 		{Name: "n1", State: "draining", Reason: "new fans", SeenS: 0.4, Homes: []string{"j4", "j5"},
