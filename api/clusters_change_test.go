@@ -57,7 +57,8 @@ func TestChangeJob(t *testing.T) {
 		t.Errorf("the preview has changed %+v", job)
 	}
 	job = clusterdoc.Job{}
-	s.ask(t, http.StatusOK, "PATCH", j1, `{"weight":0,"labels":{"team":null,"at":"noon"},"hold":true,"reason":"later"}`, &job)
+	s.ask(t, http.StatusOK, "PATCH", j1,
+		`{"weight":0,"labels":{"team":null,"at":"noon"},"hold":true,"reason":"later"}`, &job)
 	if *job.Weight != 0 || len(job.Labels) != 2 || job.Labels["at"] != "noon" || !job.Hold || len(job.Changes) != 1 ||
 		job.Changes[0].Reason != "later" || job.Reason != "is held: later" {
 		t.Errorf("%+v", job)
