@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -132,6 +133,34 @@ func TestClusterCommands(t *testing.T) {
 }
 
 // TestSubmitFields checks that each flag of hare submit is the field that it should be.
+// TestSubmitSooner asks when a job of two GPUs would start, one of which is busy.
+func TestSubmitSooner(t *testing.T) {
+	url := managedServer(t)
+	t.Setenv("HARE_SERVER", url)
+	t.Setenv("HARE_CLUSTER", "lab")
+	answer, err := http.Post(url+"/v1/clusters/lab/agents", "application/json", strings.NewReader(`{"protocol":4,`+
+		`"version":"test","name":"a","incarnation":"0123456789abcdef","devices":[{"type":"V100"},{"type":"V100"}]}`))
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatal(answer, err)
+	}
+	if _, errs, code := runHare(t, "", "submit", "--seconds", "V100=6000", "--", "x"); code != 0 {
+		t.Fatal(errs)
+	}
+	out, errs, code := runHare(t, "", "submit", "--gpus", "2", "--seconds", "V100=600", "--dry-run", "--", "x")
+	const want = "\nwith --gpus 1 and 2 times its time it would start now and end in about 20 min\nif no other job comes"
+	if code != 0 || !strings.Contains(out, want) {
+		t.Error(code, out, errs)
+	}
+	out, errs, code = runHare(t, "", "submit", "--seconds", "V100=600", "--dry-run", "--", "x")
+	if code != 0 || strings.Contains(out, "with --gpus") {
+		t.Error(code, out, errs)
+	}
+	out, errs, code = runHare(t, "", "hold", "j1", "--dry-run")
+	if code == 0 || !strings.Contains(errs, "job j1 runs: only a job that waits can be held; hare cancel j1 ends it") {
+		t.Error(code, out, errs)
+	}
+}
+
 func TestSubmitFields(t *testing.T) {
 	t.Setenv("HARE_SERVER", managedServer(t))
 	t.Setenv("HARE_CLUSTER", "lab")

@@ -140,8 +140,23 @@ It waits.
 2 jobs would end later: j7 by 12 min, j9 by 4 s
 if no other job comes
 `
-	if got := text.Preview(p, atNine); got != want {
+	job := &clusterdoc.NewJob{GPUs: 4, On: map[string]float64{"V100": 9}}
+	if got := text.Preview(job, p, nil, atNine); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for _, x := range []struct {
+		job  clusterdoc.NewJob
+		want string
+	}{
+		{clusterdoc.NewJob{GPUs: 2, On: map[string]float64{"V100": 18}},
+			"with --gpus 2 and 2 times its time it would start in about 90 s and end in about 3 h\nif no"},
+		{clusterdoc.NewJob{GPUs: 2, Nodes: 2}, "with --gpus 2 --nodes 2 and 2 times its time it would start"},
+		{clusterdoc.NewJob{GPUs: 4, On: map[string]float64{"V100": 9, "T4": 0}}, "with --on T4 as well it would start"},
+		{clusterdoc.NewJob{Module: "m", Sync: "relaxed", Tasks: 2}, "with --tasks 2 it would start in about 90 s"},
+	} {
+		if got := text.Preview(job, p, &text.Sooner{Job: &x.job, Preview: p}, atNine); !strings.Contains(got, x.want) {
+			t.Errorf("got\n%s\nwant\n%s", got, x.want)
+		}
 	}
 }
 
