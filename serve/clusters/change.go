@@ -25,6 +25,11 @@ func (c *Cluster) Change(ctx context.Context, id string, change *clusterdoc.JobP
 			if needed, err := l.Changes(id, change); err != nil || !needed {
 				return nil, err
 			}
+			if change.Hold == nil || *change.Hold { // a release goes on where the room is used up
+				if err := c.parent.cfg.Quotas.Room(c.cfg.Tenant); err != nil {
+					return nil, err
+				}
+			}
 			return &ledger.Record{Change: &ledger.Change{Job: id, By: by, JobPatch: *change}}, nil
 		},
 		after: func(l *ledger.Ledger) { job = l.Job(id, true) },
