@@ -10,9 +10,6 @@ import (
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// HeldShort says in a few words why a job that is held waits.
-const HeldShort = "is held until released"
-
 // maxChanges is how many changes a job remembers; the journal has all of them.
 const maxChanges = 100
 
@@ -141,23 +138,4 @@ func (l *Ledger) ForeseeChange(id string, c *clusterdoc.JobPatch) []hare.Event {
 	l.waiting, l.affinities = nil, slices.Clip(affinities)
 	l.revise(j, c)
 	return l.waiting
-}
-
-// heldBy says who holds a job, and why.
-func (j *job) heldBy() string {
-	for i := len(j.changes) - 1; i >= 0; i-- {
-		x := &j.changes[i]
-		if x.Hold == nil || !*x.Hold {
-			continue
-		}
-		text := "is held"
-		if x.by != "" {
-			text += " by " + x.by
-		}
-		if x.Reason != "" {
-			text += ": " + x.Reason
-		}
-		return text
-	}
-	return "is held"
 }

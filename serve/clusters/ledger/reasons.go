@@ -85,3 +85,25 @@ func (l *Ledger) NameAndUser(id string) (name, user string) {
 	}
 	return "", ""
 }
+
+// HeldShort says in a few words why a job that is held waits.
+const HeldShort = "is held until released"
+
+// heldBy says who holds a job, and why.
+func (j *job) heldBy() string {
+	for i := len(j.changes) - 1; i >= 0; i-- {
+		x := &j.changes[i]
+		if x.Hold == nil || !*x.Hold {
+			continue
+		}
+		text := "is held"
+		if x.by != "" {
+			text += " by " + x.by
+		}
+		if x.Reason != "" {
+			text += ": " + x.Reason
+		}
+		return text
+	}
+	return "is held"
+}
