@@ -340,11 +340,7 @@ func (s *server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	by := ""
-	if key := callerOf(r.Context()); key != nil {
-		by = "key " + key.ID
-	}
-	job, err := c.Cancel(r.Context(), chi.URLParam(r, "job"), by)
+	job, err := c.Cancel(r.Context(), chi.URLParam(r, "job"), whoAsks(r))
 	if err != nil {
 		return err
 	}

@@ -41,12 +41,16 @@ func (s *server) previewJob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	preview, err := c.Preview(r.Context(), &n)
+	if err != nil {
+		return previewError(err)
+	}
+	return answerJSON(w, http.StatusOK, preview)
+}
+
+func previewError(err error) error {
 	if none := (*sessions.NoPlansError)(nil); errors.As(err, &none) {
 		return &statusError{http.StatusNotImplemented, "no_plan", "the policy " + none.Policy + " makes no plans, so that " +
 			"nobody knows when a job would start: a cluster with the policy rolling has previews"}
 	}
-	if err != nil {
-		return err
-	}
-	return answerJSON(w, http.StatusOK, preview)
+	return err
 }

@@ -39,6 +39,9 @@ func checkForm(value jsontext.Value, t reflect.Type, at jsontext.Pointer) error 
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(members)) {
+			if members[name].Kind() == 'n' && t.Elem().Kind() == reflect.Pointer {
+				continue // it removes what has the name
+			}
 			if err := checkForm(members[name], t.Elem(), at.AppendToken(name)); err != nil {
 				return err
 			}

@@ -100,7 +100,8 @@ func New(svc *service.Service, cfg Config) http.Handler {
 func (s *server) methodNotAllowed(routes chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
-		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+			http.MethodDelete} {
 			as := m
 			if m == http.MethodHead {
 				as = http.MethodGet
@@ -129,6 +130,8 @@ func (s *server) clusterRoutes(r chi.Router) {
 		"label"+repeatable, "q", "sort", "after", "limit"))
 	r.Post("/v1/clusters/{cluster}/jobs:preview", s.handle(s.admit(s.previewJob)))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.getClusterJob))
+	r.Patch("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.changeJob))
+	r.Post("/v1/clusters/{cluster}/jobs/{job}/preview", s.handle(s.admit(s.previewChange)))
 	r.Post("/v1/clusters/{cluster}/jobs/{job}/cancel", s.handle(s.cancelJob))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}/logs", uncompressed(s.handle(s.getJobLog, "task", "stream", "attempt",
 		"offset", "tail", "follow")))

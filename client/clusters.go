@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -137,6 +138,6 @@ func send[T any](ctx context.Context, c *Client, x call, document any) (*T, erro
 	if err != nil {
 		return nil, err
 	}
-	x.method, x.body = http.MethodPost, text
+	x.method, x.body = cmp.Or(x.method, http.MethodPost), text
 	return fetch[T](ctx, c, x)
 }

@@ -55,6 +55,27 @@ func (c *Client) ClusterJob(ctx context.Context, cluster, id string) (*clusterdo
 	return fetch[clusterdoc.Job](ctx, c, call{method: http.MethodGet, path: jobPath(cluster, id, ""), repeatable: true})
 }
 
+// ChangeJob changes the weight or the labels of a job that has not ended, holds it or releases it.
+func (c *Client) ChangeJob(ctx context.Context, cluster, id string, change *clusterdoc.JobPatch) (*clusterdoc.Job,
+	error) {
+	return changeOf[clusterdoc.Job](ctx, c, http.MethodPatch, jobPath(cluster, id, ""), change)
+}
+
+// PreviewChange says what is expected of a job with a change and without it, and which other jobs would end later or
+// earlier. A cluster whose policy makes no plans gives a *Problem with the code no_plan.
+func (c *Client) PreviewChange(ctx context.Context, cluster, id string, change *clusterdoc.JobPatch) (
+	*clusterdoc.ChangePreview, error) {
+	return changeOf[clusterdoc.ChangePreview](ctx, c, http.MethodPost, jobPath(cluster, id, "/preview"), change)
+}
+
+// changeOf sends a change.
+func changeOf[T any](ctx context.Context, c *Client, method, path string, change *clusterdoc.JobPatch) (*T, error) {
+	if err := checkTexts(reflect.ValueOf(change)); err != nil {
+		return nil, err
+	}
+	return send[T](ctx, c, call{method: method, path: path, repeatable: true}, change)
+}
+
 // CancelJob ends a job, and returns before its processes have ended. A job that has ended stays as it is.
 func (c *Client) CancelJob(ctx context.Context, cluster, id string) (*clusterdoc.Job, error) {
 	return fetch[clusterdoc.Job](ctx, c, call{method: http.MethodPost, path: jobPath(cluster, id, "/cancel"),

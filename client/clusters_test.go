@@ -177,6 +177,14 @@ func TestClusterCancelAndDrain(t *testing.T) {
 	}
 	start := n.order()
 	n.sync(clusterdoc.TaskReport{TaskID: start.TaskID, State: clusterdoc.TaskRunning})
+	change := &clusterdoc.JobPatch{Weight: new(2.0), Labels: map[string]*string{"team": new("a"), "night": nil}}
+	if p, err := c.PreviewChange(ctx, "lab", job.ID, change); err != nil || p.Delayed != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	job, err = c.ChangeJob(ctx, "lab", job.ID, change)
+	if err != nil || *job.Weight != 2 || job.Labels["team"] != "a" || job.Changes[0].Labels["night"] != nil {
+		t.Errorf("%+v, %v", job, err)
+	}
 	if job, err = c.CancelJob(ctx, "lab", job.ID); err != nil || job.State != clusterdoc.JobStopping {
 		t.Fatalf("%+v, %v", job, err)
 	}

@@ -26,6 +26,11 @@ func sharpen(spec map[string]any) {
 		value["type"] = []any{"number", "boolean", "string", "array"}
 		value["items"] = map[string]any{"type": "number"}
 	}
+	for _, name := range []string{"JobPatch", "ManagedJobChanged"} {
+		if change, ok := component(spec, name); ok {
+			change["labels"].(map[string]any)["additionalProperties"].(map[string]any)["type"] = []any{"string", "null"}
+		}
+	}
 	for _, l := range followers {
 		link(spec, l)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -99,8 +100,22 @@ func TestClusterCommands(t *testing.T) {
 		{"submit --module m --directory d --rounds 1 --sync bsp", exitUsage, "", "/sync: must be relaxed, rigid or gang"},
 		{"submit --json --follow -- x", exitUsage, "", "take --wait with --json"},
 		{"cluster delete lab", exitUsage, "", "2 jobs have not ended: cancel them"},
+		{"hold j2 --reason night", 0, "j2 waiting: is held: night\n", ""},
+		{"jobs j2", 0, "UTC: held: night\n", ""},
+		{"set j2 --weight 3 --label team=vision", 0, "j2 waiting: is held: night\n", ""},
+		{"set j2 --remove-label team --label at=noon", 0, "j2 waiting", ""},
+		{"jobs j2", 0, "UTC: label at=noon, without label team\n", ""},
+		{"release j2", 0, "j2 waiting", ""},
+		{"set j2 --weight 4 --dry-run", exitUsage, "", "makes no plans"},
+		{"set j2", exitUsage, "", "--weight, --label or --remove-label"},
+		{"set j2 --weight 0", exitUsage, "", "--weight must be positive"},
+		{"set j2 --label a=b --remove-label a", exitUsage, "", "--remove-label a: --label sets it"},
+		{"set --weight 2", exitUsage, "", "hare set takes the IDs of jobs"},
+		{"hold", exitUsage, "", "hare hold takes the IDs of jobs"},
+		{"hold j7", exitUsage, "", "cluster lab has no job j7"},
 		{"cancel j1 j2 --wait", 0, "j1 cancelled\nj2 cancelled\n", ""},
 		{"cancel j1", 0, "j1 cancelled\n", ""},
+		{"hold j1", exitUsage, "", "job j1 has ended"},
 		{"cancel", exitUsage, "", "hare cancel takes the IDs of jobs"},
 		{"cluster show lab", 0, "cluster lab, policy fifo: 0 agents, 0 of 0 GPUs free; 2 cancelled\nsession ", ""},
 		{"submit --cluster labb -- true", 0, "j1\n",
@@ -118,6 +133,34 @@ func TestClusterCommands(t *testing.T) {
 }
 
 // TestSubmitFields checks that each flag of hare submit is the field that it should be.
+// TestSubmitSooner asks when a job of two GPUs would start, one of which is busy.
+func TestSubmitSooner(t *testing.T) {
+	url := managedServer(t)
+	t.Setenv("HARE_SERVER", url)
+	t.Setenv("HARE_CLUSTER", "lab")
+	answer, err := http.Post(url+"/v1/clusters/lab/agents", "application/json", strings.NewReader(`{"protocol":4,`+
+		`"version":"test","name":"a","incarnation":"0123456789abcdef","devices":[{"type":"V100"},{"type":"V100"}]}`))
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatal(answer, err)
+	}
+	if _, errs, code := runHare(t, "", "submit", "--seconds", "V100=6000", "--", "x"); code != 0 {
+		t.Fatal(errs)
+	}
+	out, errs, code := runHare(t, "", "submit", "--gpus", "2", "--seconds", "V100=600", "--dry-run", "--", "x")
+	const want = "\nwith --gpus 1 and 2 times its time it would start now and end in about 20 min\nif no other job comes"
+	if code != 0 || !strings.Contains(out, want) {
+		t.Error(code, out, errs)
+	}
+	out, errs, code = runHare(t, "", "submit", "--seconds", "V100=600", "--dry-run", "--", "x")
+	if code != 0 || strings.Contains(out, "with --gpus") {
+		t.Error(code, out, errs)
+	}
+	out, errs, code = runHare(t, "", "hold", "j1", "--dry-run")
+	if code == 0 || !strings.Contains(errs, "job j1 runs: only a job that waits can be held; hare cancel j1 ends it") {
+		t.Error(code, out, errs)
+	}
+}
+
 func TestSubmitFields(t *testing.T) {
 	t.Setenv("HARE_SERVER", managedServer(t))
 	t.Setenv("HARE_CLUSTER", "lab")

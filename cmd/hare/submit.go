@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,7 +139,8 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 		"a name of this submission: given again, it gives the same job and no second one")
 	f.BoolVar(&sf.wait, "wait", false, "wait for the end of the job")
 	f.BoolVar(&sf.follow, "follow", false, "print what the job prints in all its attempts, and wait for its end")
-	f.BoolVar(&sf.dry, "dry-run", false, "submit nothing: say when the job would start, and whom it would delay")
+	f.BoolVar(&sf.dry, "dry-run", false, "submit nothing: say when the job would start, whom it would "+
+		"delay, and which smaller job would start sooner")
 	anyValue(c, "seed")
 	choices(c, "sync", ledger.SyncRelaxed, ledger.SyncRigid, ledger.SyncGang)
 	_ = c.MarkFlagDirname("directory")
@@ -209,8 +212,38 @@ func (sf *submitFlags) preview(ctx context.Context, r *remote, out io.Writer) er
 	case sf.json:
 		return printDocument(out, p)
 	}
-	_, err = io.WriteString(out, clustertext.Preview(p, time.Now()))
+	sooner, err := sf.sooner(ctx, r, p)
+	if err == nil {
+		_, err = io.WriteString(out, clustertext.Preview(&sf.job, p, sooner, time.Now()))
+	}
 	return err
+}
+
+// sooner is the nearest smaller job that would start at least a second earlier; nil where there is none.
+func (sf *submitFlags) sooner(ctx context.Context, r *remote, p *clusterdoc.Preview) (*clustertext.Sooner, error) {
+	if p.ExpectedInS != nil && *p.ExpectedInS < 1 {
+		return nil, nil
+	}
+	agents, err := r.Agents(ctx, sf.cluster)
+	if err != nil {
+		return nil, sf.clusterError(r, err)
+	}
+	types := map[string]bool{}
+	for _, a := range agents {
+		for _, d := range a.Devices {
+			types[d.Type] = true
+		}
+	}
+	for _, x := range ledger.Smaller(&sf.job, slices.Sorted(maps.Keys(types))) {
+		q, err := r.PreviewJob(ctx, sf.cluster, &x)
+		if err != nil {
+			return nil, sf.clusterError(r, err)
+		}
+		if q.ExpectedInS != nil && (p.ExpectedInS == nil || *q.ExpectedInS <= *p.ExpectedInS-1) {
+			return &clustertext.Sooner{Job: &x, Preview: q}, nil
+		}
+	}
+	return nil, nil
 }
 
 // noteNewCluster says that the first job of a cluster without agents is the cluster's first, where the server has

@@ -3,6 +3,7 @@ package clusters
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hare-sched/hare/online"
@@ -43,9 +44,11 @@ func (c *Cluster) outlook(ctx context.Context, wants func(clusterdoc.JobState) b
 	return v, nil
 }
 
-// place gives waiting jobs their places: those of which the session knows something in its order, the others behind.
+// place gives waiting jobs their places: those of which the session knows something in its order, the others
+// behind; jobs that are held have none.
 func (v *outlook) place(waiting []ledger.Row) {
 	v.places = make(map[string]int, len(waiting))
+	waiting = slices.DeleteFunc(waiting, func(r ledger.Row) bool { return r.Held })
 	for i := range waiting {
 		v.places[waiting[i].ID()] = 0
 	}

@@ -42,57 +42,75 @@ func (c *Cluster) Preview(ctx context.Context, n *clusterdoc.NewJob) (*clusterdo
 	}
 	describePreview(d, p, job.ID)
 	notAbove(&d.EarliestEndInS, &spec, 0)
-	return d, c.read(ctx, func(l *ledger.Ledger) {
-		for _, x := range d.Delays {
+	return d, c.names(ctx, d.Delays...)
+}
+
+// names gives delays the names and users of their jobs.
+func (c *Cluster) names(ctx context.Context, all ...*clusterdoc.Delay) error {
+	return c.read(ctx, func(l *ledger.Ledger) {
+		for _, x := range all {
 			x.Name, x.User = l.NameAndUser(x.Job)
 		}
 	})
 }
 
 func describePreview(d *clusterdoc.Preview, p *sessions.Preview, id string) {
-	without := map[string]int64{}
-	for i := range p.Before {
-		without[p.Before[i].Job] = p.Before[i].EndUs
+	d.Expected = expected(p.Rows, p.NowUs, id, p.Reason)
+	d.Delays, d.Delayed = delays(p.Before, p.Rows, id)
+}
+
+// delays are by how much the other jobs end later than in another plan, the greatest first, and their number.
+func delays(before, after []online.JobRow, id string) (all []*clusterdoc.Delay, n int) {
+	was := map[string]int64{}
+	for i := range before {
+		was[before[i].Job] = before[i].EndUs
 	}
+	all = []*clusterdoc.Delay{}
+	for i := range after {
+		r := &after[i]
+		endUs, known := was[r.Job]
+		if by := r.EndUs - endUs; r.Job != id && known && endUs >= 0 && r.EndUs >= 0 && by >= 1e6 {
+			all = append(all, &clusterdoc.Delay{Job: r.Job, ByS: milliseconds(by)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *clusterdoc.Delay) int { return cmp.Compare(b.ByS, a.ByS) })
+	return all[:min(len(all), maxDelays)], len(all)
+}
+
+// expected says what a plan expects of a job.
+func expected(rows []online.JobRow, nowUs int64, id string, why online.Reason) (d clusterdoc.Expected) {
 	place := 0
-	for i := range p.Rows {
-		r := &p.Rows[i]
+	for i := range rows {
+		r := &rows[i]
 		if r.State != "running" {
 			place++
 		}
 		if r.Job == id {
-			describeRow(d, p, r, place)
-			continue
-		}
-		endUs, known := without[r.Job]
-		if by := r.EndUs - endUs; known && endUs >= 0 && by >= 1e6 {
-			d.Delays = append(d.Delays, &clusterdoc.Delay{Job: r.Job, ByS: milliseconds(by)})
+			return expectedOf(r, nowUs, place, why)
 		}
 	}
-	slices.SortStableFunc(d.Delays, func(a, b *clusterdoc.Delay) int { return cmp.Compare(b.ByS, a.ByS) })
-	d.Delayed = len(d.Delays)
-	d.Delays = d.Delays[:min(len(d.Delays), maxDelays)]
+	return d
 }
 
-// describeRow says what is expected of the job itself.
-func describeRow(d *clusterdoc.Preview, p *sessions.Preview, r *online.JobRow, place int) {
+func expectedOf(r *online.JobRow, nowUs int64, place int, why online.Reason) (d clusterdoc.Expected) {
 	from := func(us int64) *float64 {
 		if us < 0 {
 			return nil
 		}
-		s := milliseconds(max(0, us-p.NowUs))
+		s := milliseconds(max(0, us-nowUs))
 		return &s
 	}
 	d.ExpectedInS, d.ExpectedEndInS, d.EarliestEndInS = from(r.StartUs), from(r.EndUs), from(r.EarliestEndUs)
 	if r.State == "running" {
 		d.ExpectedInS = new(float64)
-		return
+		return d
 	}
-	d.Place, d.Reason, d.ReasonShort, d.ReasonCode = place, p.Reason.Text, p.Reason.Short, p.Reason.Code
+	d.Place, d.Reason, d.ReasonShort, d.ReasonCode = place, why.Text, why.Short, why.Code
 	if r.StartUs < 0 && r.EarliestEndUs < 0 && d.ReasonCode != online.NoService {
 		d.ReasonCode, d.ReasonShort = "length_unknown", "its times are not known"
 		d.Reason = "It states no time for some type that it may run on, so that the plan has no place for it. " + d.Reason
 	}
+	return d
 }
 
 // milliseconds is a time in seconds with three decimals.

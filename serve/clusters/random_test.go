@@ -2,18 +2,21 @@ package clusters_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/clusters/ledger"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
-// Random jobs, ends, failures, cancels, restarts of agents and of the server: every job ends, none runs twice at
-// once, and GPUs hold one task each.
+// Random jobs, ends, failures, cancels, changes, restarts of agents and of the server: every job ends, none runs twice
+// at once or while it is held, and GPUs hold one task each.
 func TestRandomClusters(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { t.Parallel(); randomCluster(t, seed) })
@@ -33,7 +36,7 @@ func randomCluster(t *testing.T, seed uint64) {
 	follower := newFollower(t)
 	for range 300 {
 		c := s.cluster()
-		switch rng.IntN(12) {
+		switch rng.IntN(13) {
 		case 0, 1, 2:
 			if len(ids) < 40 {
 				n := &clusterdoc.NewJob{GPUs: 1 + rng.IntN(3), Retries: rng.IntN(3)}
@@ -64,6 +67,14 @@ func randomCluster(t *testing.T, seed uint64) {
 			if err := c.Drain(t.Context(), nodes[rng.IntN(3)].r.Name, rng.IntN(2) == 0, ""); err != nil {
 				t.Fatal(err)
 			}
+		case 9:
+			if len(ids) > 0 {
+				x := &clusterdoc.JobPatch{Hold: new(rng.IntN(3) == 0), Weight: new(float64(rng.IntN(3)))}
+				_, err := c.Change(t.Context(), ids[rng.IntN(len(ids))], x, "")
+				if refused := (*ledger.Conflict)(nil); err != nil && !errors.As(err, &refused) {
+					t.Fatal(err)
+				}
+			}
 		case 7, 8:
 			n := nodes[rng.IntN(3)]
 			for id := range n.running {
@@ -83,6 +94,12 @@ func randomCluster(t *testing.T, seed uint64) {
 	c := s.cluster()
 	for _, n := range nodes {
 		if err := c.Drain(t.Context(), n.r.Name, false, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range ids {
+		if _, err := c.Change(t.Context(), id, &clusterdoc.JobPatch{Hold: new(false)}, ""); err != nil &&
+			!strings.Contains(err.Error(), "has ended") {
 			t.Fatal(err)
 		}
 	}
@@ -132,6 +149,9 @@ func checkHolders(t *testing.T, c *clusters.Cluster) {
 		for _, at := range j.Attempts {
 			if at.Result != "" {
 				continue
+			}
+			if j.Hold {
+				t.Fatalf("job %s is held, and runs: %+v", j.ID, at)
 			}
 			for _, task := range at.Tasks {
 				for _, gpu := range task.GPUs {

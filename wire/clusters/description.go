@@ -148,8 +148,12 @@ type Job struct {
 	// for others; fragmented where no nodes have room, although GPUs are free; gathering where GPUs are kept for the job
 	// until there are enough; quota where the user's quota is used up; next_plan where the job came after the plan was
 	// asked for; arriving where the scheduler does not know the job yet; checkpoint where it waits for a node with its
-	// checkpoint; or says that the job is stopping, has failed, or was cancelled.
-	ReasonCode string `json:"reason_code,omitempty" enums:"no_service,busy,planned_later,reserved,fragmented,gathering,quota,next_plan,arriving,checkpoint,stopping,failed,cancelled"`
+	// checkpoint; held where somebody holds it; or says that the job is stopping, has failed, or was cancelled.
+	ReasonCode string `json:"reason_code,omitempty" enums:"no_service,busy,planned_later,reserved,fragmented,gathering,quota,next_plan,arriving,checkpoint,held,stopping,failed,cancelled"`
+	// Hold says that the job does not start until it is released.
+	Hold bool `json:"hold,omitempty"`
+	// Changes are who changed the job, the last 100. Lists leave them out.
+	Changes []*JobChanged `json:"changes,omitempty"`
 
 	Submitted time.Time  `json:"submitted" swaggertype:"string" format:"date-time"`
 	Started   *time.Time `json:"started,omitempty" swaggertype:"string" format:"date-time"` // of the last attempt
@@ -180,6 +184,43 @@ type Job struct {
 	Attempts []*Attempt `json:"attempts,omitempty"`
 } //	@name	ManagedJob
 
+// JobPatch asks for a change of a job that has not ended. What is left out stays as it is.
+type JobPatch struct {
+	// Weight is the weight of the job's completion time from now on.
+	Weight *float64 `json:"weight,omitempty"`
+	// Labels are set besides those that the job has; null removes a label.
+	Labels map[string]*string `json:"labels,omitempty"`
+	// Hold keeps a job that waits from starting; false releases it.
+	Hold *bool `json:"hold,omitempty"`
+	// Reason is for people: one line of at most 500 bytes.
+	Reason string `json:"reason,omitempty"`
+} //	@name	JobPatch
+
+// JobChanged is a change of a job that was made.
+type JobChanged struct {
+	At time.Time `json:"at" swaggertype:"string" format:"date-time"`
+	// By is the key that asked for it; left out on a server without keys.
+	By string `json:"by,omitempty"`
+	JobPatch
+} //	@name	ManagedJobChanged
+
+// ChangePreview is what would come of a change of a job, if no other job comes: before is what is expected of the job
+// without the change, and after with it.
+type ChangePreview struct {
+	Before Expected `json:"before"`
+	After  Expected `json:"after"`
+	// Delayed counts the other jobs that are expected to end at least a second later than without the change.
+	Delayed int `json:"delayed"`
+	// Delays are those that are delayed the most, at most 100.
+	Delays []*Delay `json:"delays"`
+	// Advanced counts the other jobs that are expected to end at least a second earlier.
+	Advanced int `json:"advanced"`
+	// Advances are those that gain the most, at most 100; by_s is by how much earlier they would end.
+	Advances []*Delay `json:"advances"`
+	// Assumes says what these times rest on.
+	Assumes string `json:"assumes"`
+} //	@name	JobChangePreview
+
 // Attempt is one start of a job.
 type Attempt struct {
 	Attempt int64 `json:"attempt"` // from 1
@@ -209,9 +250,9 @@ type TaskInfo struct {
 	Error    string `json:"error,omitempty"`
 } //	@name	ManagedTask
 
-// Preview is what is expected of a job that is submitted now, if no other job comes.
-type Preview struct {
-	// ExpectedInS and ExpectedEndInS are the seconds until the start and the end that the plan with the job expects. They
+// Expected is what is expected of a job in a preview.
+type Expected struct {
+	// ExpectedInS and ExpectedEndInS are the seconds until the start and the end that the plan expects. They
 	// are left out where it expects nothing.
 	ExpectedInS    *float64 `json:"expected_in_s,omitempty"`
 	ExpectedEndInS *float64 `json:"expected_end_in_s,omitempty"`
@@ -219,11 +260,16 @@ type Preview struct {
 	EarliestEndInS *float64 `json:"earliest_end_in_s,omitempty"`
 	// Place is that among the jobs that wait; it is left out where the job starts at once.
 	Place int `json:"place,omitempty"`
-	// Reason says what the job would wait for. The codes are those of jobs, and length_unknown where the plan has no
+	// Reason says what the job waits for. The codes are those of jobs, and length_unknown where the plan has no
 	// start for it because it knows no time of it.
 	Reason      string `json:"reason,omitempty"`
 	ReasonShort string `json:"reason_short,omitempty"`
-	ReasonCode  string `json:"reason_code,omitempty" enums:"no_service,busy,planned_later,reserved,fragmented,gathering,quota,next_plan,length_unknown"`
+	ReasonCode  string `json:"reason_code,omitempty" enums:"no_service,busy,planned_later,reserved,fragmented,gathering,quota,next_plan,arriving,checkpoint,held,length_unknown"`
+} //	@name	Expected
+
+// Preview is what is expected of a job that is submitted now, if no other job comes.
+type Preview struct {
+	Expected
 	// Delayed counts the jobs that are expected to end at least a second later than without the job.
 	Delayed int `json:"delayed"`
 	// Delays are those that are delayed the most, at most 100.

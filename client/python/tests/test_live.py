@@ -175,6 +175,11 @@ class Live(unittest.TestCase):
         first = next(follow)
         self.assertTrue(first.reset)
         later = self.hare.submit_job(lab, ["true"])
+        held = self.hare.change_job(lab, later.id, hold=True, labels={"team": "a", "x": None}, reason="night")
+        self.assertEqual((held.reason_code, held.labels["team"], held.changes[0].reason), ("held", "a", "night"))
+        with self.assertRaises(Problem) as caught:
+            self.hare.preview_change(lab, later.id, weight=3)
+        self.assertEqual(caught.exception.code, "no_plan")
         self.hare.cancel_job(lab, later.id)
         gone = self.hare.cluster_changes(lab, after=first.seq)
         while (change := next(gone)).removed != [later.id]:

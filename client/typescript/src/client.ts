@@ -8,6 +8,8 @@ import type {
   Event as SessionEvent,
   Explanation,
   Instance,
+  JobChangePreview,
+  JobPatch,
   JobPreview,
   ManagedCluster,
   ManagedClusterList,
@@ -587,6 +589,19 @@ export class Hare {
       if (jobEnded(job)) return job;
       await sleep(pause, signal);
     }
+  }
+
+  /** Changes the weight or the labels of a job that has not ended, holds it or releases it. */
+  changeJob(cluster: string, id: string, change: JobPatch): Promise<ManagedJob> {
+    return this.json(path("clusters", cluster, "jobs", id), { method: "PATCH", body: change });
+  }
+
+  /**
+   * Resolves to what is expected of a job with a change and without it, and which other jobs would pay or gain. A
+   * cluster whose policy makes no plans throws a Problem with the code no_plan.
+   */
+  previewChange(cluster: string, id: string, change: JobPatch): Promise<JobChangePreview> {
+    return this.json(path("clusters", cluster, "jobs", id, "preview"), { method: "POST", body: change });
   }
 
   /** Ends a job, and resolves before its processes have ended. A job that has ended stays as it is. */

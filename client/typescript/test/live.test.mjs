@@ -152,6 +152,9 @@ test("a job of a managed cluster", async () => {
     break;
   }
   const later = await hare.submitJob(lab, { command: ["true"] });
+  const held = await hare.changeJob(lab, later.id, { hold: true, labels: { team: "a", x: null }, reason: "night" });
+  assert.deepEqual([held.reason_code, held.labels.team, held.changes[0].reason], ["held", "a", "night"]);
+  await assert.rejects(hare.previewChange(lab, later.id, { weight: 3 }), { code: "no_plan" });
   await hare.cancelJob(lab, later.id);
   for await (const change of hare.clusterChanges(lab, after)) {
     assert.equal(change.reset, false);

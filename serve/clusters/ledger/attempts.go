@@ -18,9 +18,8 @@ const (
 
 // assemble starts an attempt of the job where the session has given GPUs to all of its tasks.
 func (l *Ledger) assemble(j *job) {
-	if j.live != nil || j.state.Final() || j.cancelled != "" || slices.ContainsFunc(j.granted, func(g []string) bool {
-		return g == nil
-	}) {
+	if j.live != nil || j.state.Final() || j.cancelled != "" || j.held ||
+		slices.ContainsFunc(j.granted, func(g []string) bool { return g == nil }) {
 		return
 	}
 	at := &attempt{number: int64(len(j.attempts) + 1), tasks: make([]task, j.tasks), open: j.tasks,
@@ -301,7 +300,7 @@ func byWhom(by string) string {
 
 // end makes the job final.
 func (l *Ledger) end(j *job, s clusterdoc.JobState, reason string) {
-	j.reason, j.endedUs = reason, l.nowUs
+	j.reason, j.endedUs, j.held = reason, l.nowUs, false
 	l.usage.open.Ended++
 	j.spec.SecretEnv = masked(j.spec.SecretEnv)
 	clear(j.granted)

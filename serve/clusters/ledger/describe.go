@@ -38,6 +38,14 @@ func (j *job) describe(all bool) *clusterdoc.Job {
 		}
 	}
 	d.SecretEnv = masked(d.SecretEnv)
+	if d.Hold = j.held; d.Hold {
+		d.Reason, d.ReasonShort, d.ReasonCode = j.heldBy(), HeldShort, "held"
+	}
+	for i := range j.changes {
+		if x := &j.changes[i]; all {
+			d.Changes = append(d.Changes, &clusterdoc.JobChanged{At: instant(x.atUs), By: x.by, JobPatch: x.JobPatch})
+		}
+	}
 	attempts := j.attempts
 	if n := len(attempts); n > 1 && !all {
 		attempts = attempts[n-1:]
@@ -338,6 +346,9 @@ func (l *Ledger) Submitted(id string, forms ...clusterdoc.NewJob) bool {
 	salt, _, _ := strings.Cut(j.secretSum, ".")
 	was := j.spec
 	was.SecretEnv = nil
+	if j.submitted != nil {
+		was.Weight, was.Labels = j.submitted.Weight, j.submitted.Labels
+	}
 	old, err := json.Marshal(was)
 	if err != nil {
 		return false

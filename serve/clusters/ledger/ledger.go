@@ -60,6 +60,8 @@ func (l *Ledger) apply(r *Record) error {
 		l.submit(r.Submit)
 	case r.Cancel != nil:
 		return l.cancel(r.Cancel)
+	case r.Change != nil:
+		return l.change(r.Change)
 	case r.Register != nil:
 		l.register(r.Register)
 	case r.Expire != nil:

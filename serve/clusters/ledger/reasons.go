@@ -42,6 +42,9 @@ func (l *Ledger) Explain(job *clusterdoc.Job, whole bool) (ask bool) {
 	if j.state != clusterdoc.JobWaiting {
 		return j.state != clusterdoc.JobStopping && l.InSession(job.ID)
 	}
+	if j.held {
+		return false
+	}
 	say := func(code, short, text string) { job.ReasonCode, job.ReasonShort, job.Reason = code, short, text }
 	if whole {
 		if text, short := l.whyNot(j); text != "" {
@@ -81,4 +84,26 @@ func (l *Ledger) NameAndUser(id string) (name, user string) {
 		return j.spec.Name, j.spec.User
 	}
 	return "", ""
+}
+
+// HeldShort says in a few words why a job that is held waits.
+const HeldShort = "is held until released"
+
+// heldBy says who holds a job, and why.
+func (j *job) heldBy() string {
+	for i := len(j.changes) - 1; i >= 0; i-- {
+		x := &j.changes[i]
+		if x.Hold == nil || !*x.Hold {
+			continue
+		}
+		text := "is held"
+		if x.by != "" {
+			text += " by " + x.by
+		}
+		if x.Reason != "" {
+			text += ": " + x.Reason
+		}
+		return text
+	}
+	return "is held"
 }

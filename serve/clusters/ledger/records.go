@@ -10,6 +10,7 @@ type Record struct {
 	AtUs     int64           `json:"at"` // microseconds since 1970 by the server's clock
 	Submit   *Submit         `json:"submit,omitempty"`
 	Cancel   *Cancel         `json:"cancel,omitempty"`
+	Change   *Change         `json:"change,omitempty"`
 	Register *Register       `json:"register,omitempty"`
 	Expire   *AgentEpoch     `json:"expire,omitempty"`
 	Sync     *SyncRecord     `json:"sync,omitempty"`
@@ -49,6 +50,13 @@ type Submit struct {
 type Cancel struct {
 	Job string `json:"job"`
 	By  string `json:"by,omitempty"`
+}
+
+// Change says that somebody changed a job that had not ended.
+type Change struct {
+	Job string `json:"job"`
+	By  string `json:"by,omitempty"`
+	clusterdoc.JobPatch
 }
 
 // Register says that an agent took part, from here on with the next epoch.

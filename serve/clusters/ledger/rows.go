@@ -26,7 +26,7 @@ func (l *Ledger) Rows(wanted func(clusterdoc.JobState) bool, types bool) (rows [
 			continue
 		}
 		r := Row{Number: i + 1, State: j.state, SubmittedUs: j.submittedUs, StartedUs: j.startedUs, EndedUs: j.endedUs,
-			GPUs: j.traits.gpus, Traits: j.traits}
+			GPUs: j.traits.gpus, Held: j.held, Traits: j.traits}
 		if j.relaxed != nil && j.live != nil {
 			r.GPUs = len(j.live.relaxed.out)
 		}

@@ -83,8 +83,11 @@ func (l *Ledger) withdraw(j *job) {
 	}
 }
 
-// arrive brings a job to the session.
+// arrive brings a job to the session, unless it is held.
 func (l *Ledger) arrive(j *job) {
+	if j.held {
+		return
+	}
 	if a := arrival(j.id, &j.spec, l.types); len(a.On) > 0 {
 		a.Only, a.Exclude = j.only(), j.exclude()
 		j.arrived, j.knows = true, len(l.types)

@@ -140,7 +140,16 @@ type (
 		Counted  map[string]int64 `json:",omitempty"`
 		Anywhere bool             `json:",omitempty"`
 
+		Held      bool          `json:",omitempty"`
+		Changes   []savedChange `json:",omitempty"`
+		Submitted *submittedAs  `json:",omitempty"`
+
 		Ran []string `json:",omitempty"` // of a job that has ended: on which GPU types, for lists
+	}
+	savedChange struct {
+		AtUs   int64
+		By     string `json:",omitempty"`
+		Change clusterdoc.JobPatch
 	}
 	savedGrant struct {
 		Round int64 `json:",omitempty"`
@@ -230,7 +239,11 @@ func (l *Ledger) saved() *savedLedger {
 func (j *job) encoded() savedJob {
 	s := savedJob{ID: number(j.id), Spec: j.spec, Key: j.key, SecretSum: j.secretSum, State: j.state, Reason: j.reason,
 		SubmittedUs: j.submittedUs, StartedUs: j.startedUs, EndedUs: j.endedUs, Arrived: j.arrived, Knows: j.knows,
-		Live: j.live != nil, Failures: j.failures, Lost: j.lost, LossesSinceSave: j.lossesSinceSave, Cancelled: j.cancelled}
+		Live: j.live != nil, Failures: j.failures, Lost: j.lost, LossesSinceSave: j.lossesSinceSave, Cancelled: j.cancelled,
+		Held: j.held, Submitted: j.submitted}
+	for _, x := range j.changes {
+		s.Changes = append(s.Changes, savedChange{x.atUs, x.by, x.JobPatch})
+	}
 	if r := j.rounds; r != nil {
 		s.LostRound, s.Round, s.Loss, s.SavedRound, s.TrainedUs, s.Copy = r.lost, r.reported, r.loss, r.saved, r.trainedUs,
 			r.copy
@@ -350,6 +363,10 @@ func decoded(s *savedJob, agentNamed func(string) *agent) (*job, error) {
 	j.submittedUs, j.startedUs, j.endedUs = s.SubmittedUs, s.StartedUs, s.EndedUs
 	j.arrived, j.knows, j.granted = s.Arrived, s.Knows, s.Granted
 	j.failures, j.lost, j.lossesSinceSave = s.Failures, s.Lost, s.LossesSinceSave
+	j.held, j.submitted = s.Held, s.Submitted
+	for _, x := range s.Changes {
+		j.changes = append(j.changes, change{x.AtUs, x.By, x.Change})
+	}
 	if j.granted == nil {
 		j.granted = make([][]string, j.tasks)
 	}

@@ -24,6 +24,8 @@ func randomRecord(rng *rand.Rand, l *Ledger) *Record {
 		return &Record{Submit: randomSubmit(rng)}
 	case n < 15 && len(l.byTime) > 0:
 		return &Record{Cancel: &Cancel{Job: jobID(1 + rng.IntN(len(l.byTime))), By: []string{"", "ann"}[rng.IntN(2)]}}
+	case n < 17 && len(l.byTime) > 0:
+		return randomChange(rng, l)
 	case n < 20 || len(names) == 0:
 		return randomRegister(rng, l)
 	case n < 22 && len(alive) > 0:
@@ -42,6 +44,21 @@ func randomRecord(rng *rand.Rand, l *Ledger) *Record {
 		return randomAnswers(rng, l)
 	}
 	return nil
+}
+
+func randomChange(rng *rand.Rand, l *Ledger) *Record {
+	hold, weight := rng.IntN(2) == 0, float64(rng.IntN(4))
+	c := &Change{Job: jobID(1 + rng.IntN(len(l.byTime))), By: "ann", JobPatch: clusterdoc.JobPatch{
+		Labels: map[string]*string{"team": []*string{nil, new("blue")}[rng.IntN(2)]}, Reason: "night"}}
+	if rng.IntN(2) == 0 {
+		c.Hold = &hold
+	} else {
+		c.Weight = &weight
+	}
+	if needed, err := l.Changes(c.Job, &c.JobPatch); err != nil || !needed {
+		return nil
+	}
+	return &Record{Change: c}
 }
 
 func randomSubmit(rng *rand.Rand) *Submit {
@@ -236,7 +253,7 @@ func randomJournal(t *testing.T, rng *rand.Rand, n int) []Record {
 
 // parts are the structs of the state.
 var parts = []any{agent{}, device{}, job{}, roundState{}, relaxedState{}, attempt{}, relaxedAttempt{}, task{},
-	affinity{}, unreachablePair{}, grant{}, compute{}, usage{}}
+	affinity{}, unreachablePair{}, grant{}, compute{}, usage{}, change{}}
 
 // TestSnapshotsStandForTheJournal checks on random journals that a snapshot and the records behind it give the state
 // of the whole journal, and that the random journals set each field of the state.
@@ -348,6 +365,9 @@ func look(l *Ledger, seen map[string]bool) {
 		note(reflect.ValueOf(*j))
 		if j.affinity != nil {
 			note(reflect.ValueOf(*j.affinity))
+		}
+		for _, x := range j.changes {
+			note(reflect.ValueOf(x))
 		}
 		for _, p := range j.unreachable {
 			note(reflect.ValueOf(p))

@@ -119,8 +119,11 @@ type job struct {
 	failures    int
 	lost        int
 	cancelled   string // by whom
-	key         string // Idempotency-Key
-	secretSum   string // see Submit
+	held        bool   // the session does not have it
+	changes     []change
+	submitted   *submittedAs // nil: nobody has changed the job
+	key         string       // Idempotency-Key
+	secretSum   string       // see Submit
 
 	lossesSinceSave int               // with its nodes, since it has last saved a round
 	affinity        *affinity         // nil: the next attempt may start anywhere
@@ -128,6 +131,19 @@ type job struct {
 
 	rounds  *roundState
 	relaxed *relaxedState
+}
+
+// change is a change of a job.
+type change struct {
+	atUs int64
+	by   string
+	clusterdoc.JobPatch
+}
+
+// submittedAs is what changes replace, as it was submitted.
+type submittedAs struct {
+	Weight *float64          `json:",omitempty"`
+	Labels map[string]string `json:",omitempty"`
 }
 
 // newJob is a job of the kind that its specification asks for.
@@ -445,6 +461,7 @@ type Row struct {
 	SubmittedUs, StartedUs, EndedUs int64 // 0: not yet
 	GPUs                            int
 	Types                           []string // on which it runs or ran; where Rows was asked for them
+	Held                            bool
 	*Traits
 
 	at    chunk // of a job of the archive: its place in a chunk

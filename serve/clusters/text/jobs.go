@@ -227,6 +227,9 @@ func Job(j *clusterdoc.Job, now time.Time) string {
 	if j.EarliestEndInS != nil {
 		row("", "and, if its times are right, not before %s", notBefore(j.EarliestEndInS, now))
 	}
+	for _, x := range j.Changes {
+		row("changed", "%s%s", x.At.Format(time.DateTime+" MST"), changeText(x))
+	}
 	for _, at := range j.Attempts {
 		row(fmt.Sprintf("attempt %d", at.Attempt), "%s", attemptText(at, now))
 		for _, t := range at.Tasks {
@@ -242,6 +245,32 @@ func Job(j *clusterdoc.Job, now time.Time) string {
 		}
 	}
 	return out.String()
+}
+
+// changeText says what was changed, by whom and why.
+func changeText(x *clusterdoc.JobChanged) string {
+	var parts []string
+	if x.Hold != nil {
+		parts = append(parts, map[bool]string{true: "held", false: "released"}[*x.Hold])
+	}
+	if x.Weight != nil {
+		parts = append(parts, fmt.Sprintf("weight %v", *x.Weight))
+	}
+	for _, key := range slices.Sorted(maps.Keys(x.Labels)) {
+		if value := x.Labels[key]; value != nil {
+			parts = append(parts, "label "+words.Plain(key)+"="+words.Plain(*value))
+		} else {
+			parts = append(parts, "without label "+words.Plain(key))
+		}
+	}
+	text := ": " + strings.Join(parts, ", ")
+	if x.By != "" {
+		text += ", by " + words.Plain(x.By)
+	}
+	if x.Reason != "" {
+		text += ": " + words.Plain(x.Reason)
+	}
+	return text
 }
 
 // roundsText says how far a round job is.

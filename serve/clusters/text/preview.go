@@ -2,53 +2,127 @@ package text
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/hare-sched/hare/internal/words"
+	"github.com/hare-sched/hare/serve/clusters/ledger"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // shownDelays is how many delays Preview shows.
 const shownDelays = 5
 
-// Preview says what hare submit --dry-run expects of a job.
-func Preview(p *clusterdoc.Preview, now time.Time) string {
+// Sooner is a job that would start earlier than the one that was asked for, and what is expected of it.
+type Sooner struct {
+	Job     *clusterdoc.NewJob
+	Preview *clusterdoc.Preview
+}
+
+// Preview says what hare submit --dry-run expects of a job, and which job like it would start earlier; nil: none is
+// known.
+func Preview(job *clusterdoc.NewJob, p *clusterdoc.Preview, sooner *Sooner, now time.Time) string {
 	var out strings.Builder
 	if p.ExpectedInS == nil {
 		fmt.Fprintf(&out, "nobody knows when it would start: %s\n", words.Plain(p.Reason))
 	} else {
-		fmt.Fprintf(&out, "would start %s", inAbout(p.ExpectedInS))
-		if p.ExpectedEndInS != nil {
-			fmt.Fprintf(&out, " and end %s", inAbout(p.ExpectedEndInS))
-		}
-		if p.EarliestEndInS != nil {
-			fmt.Fprintf(&out, ", not before %s", notBefore(p.EarliestEndInS, now))
-		}
-		if p.Place > 0 {
-			fmt.Fprintf(&out, "; place %d of those that wait", p.Place)
-		}
-		out.WriteByte('\n')
+		fmt.Fprintf(&out, "would start %s\n", startAndEnd(&p.Expected, now))
 		if p.Reason != "" {
 			fmt.Fprintf(&out, "%s\n", words.Plain(p.Reason))
 		}
 	}
-	switch {
-	case p.Delayed > 0:
-		fmt.Fprintf(&out, "%s would end later:", words.Count(p.Delayed, "job"))
-		for i, d := range p.Delays[:min(len(p.Delays), shownDelays)] {
-			if i > 0 {
-				out.WriteByte(',')
-			}
-			fmt.Fprintf(&out, " %s by %s", d.Job, wholeUnits(d.ByS))
-		}
-		if p.Delayed > shownDelays {
-			out.WriteString(", …")
+	if p.Delayed > 0 || p.ExpectedInS != nil {
+		delays(&out, "later", p.Delayed, p.Delays)
+	}
+	if sooner != nil {
+		fmt.Fprintf(&out, "with %s it would start %s", difference(job, sooner.Job), inAbout(sooner.Preview.ExpectedInS))
+		if sooner.Preview.ExpectedEndInS != nil {
+			fmt.Fprintf(&out, " and end %s", inAbout(sooner.Preview.ExpectedEndInS))
 		}
 		out.WriteByte('\n')
-	case p.ExpectedInS != nil:
-		out.WriteString("no job would end later\n")
 	}
 	fmt.Fprintf(&out, "if %s\n", words.Plain(p.Assumes))
 	return out.String()
+}
+
+// difference says what a job of ledger.Smaller has that the one that it was made of has not.
+func difference(job, sooner *clusterdoc.NewJob) string {
+	switch {
+	case len(sooner.On) > len(job.On):
+		var more []string
+		for _, t := range slices.Sorted(maps.Keys(sooner.On)) {
+			if _, has := job.On[t]; !has {
+				more = append(more, words.Plain(t))
+			}
+		}
+		return "--on " + strings.Join(more, ",") + " as well"
+	case ledger.Shares(sooner):
+		return fmt.Sprintf("--tasks %d", sooner.Tasks)
+	}
+	text := fmt.Sprintf("--gpus %d", sooner.GPUs)
+	if sooner.Nodes > 0 {
+		text += fmt.Sprintf(" --nodes %d", sooner.Nodes)
+	}
+	return text + fmt.Sprintf(" and %d times its time", max(1, job.GPUs)/sooner.GPUs)
+}
+
+// ChangePreview says what --dry-run expects of a change of a job.
+func ChangePreview(id string, p *clusterdoc.ChangePreview, now time.Time) string {
+	var out strings.Builder
+	for _, x := range []struct {
+		format string
+		e      *clusterdoc.Expected
+	}{{id + " now %s\n", &p.Before}, {"with the change it %s\n", &p.After}} {
+		text := "would start " + startAndEnd(x.e, now)
+		switch {
+		case x.e.ReasonCode == "held":
+			text = words.Plain(x.e.Reason)
+		case x.e.ExpectedInS == nil:
+			text = "starts nobody knows when"
+			if x.e.Reason != "" {
+				text += ": " + words.Plain(x.e.Reason)
+			}
+		}
+		fmt.Fprintf(&out, x.format, text)
+	}
+	delays(&out, "later", p.Delayed, p.Delays)
+	delays(&out, "earlier", p.Advanced, p.Advances)
+	fmt.Fprintf(&out, "if %s\n", words.Plain(p.Assumes))
+	return out.String()
+}
+
+// startAndEnd says when a job is expected to start and to end.
+func startAndEnd(e *clusterdoc.Expected, now time.Time) string {
+	text := inAbout(e.ExpectedInS)
+	if e.ExpectedEndInS != nil {
+		text += " and end " + inAbout(e.ExpectedEndInS)
+	}
+	if e.EarliestEndInS != nil {
+		text += ", not before " + notBefore(e.EarliestEndInS, now)
+	}
+	if e.Place > 0 {
+		text += fmt.Sprintf("; place %d of those that wait", e.Place)
+	}
+	return text
+}
+
+// delays says which other jobs would end later or earlier.
+func delays(out *strings.Builder, how string, n int, shown []*clusterdoc.Delay) {
+	if n == 0 {
+		fmt.Fprintf(out, "no job would end %s\n", how)
+		return
+	}
+	fmt.Fprintf(out, "%s would end %s:", words.Count(n, "job"), how)
+	for i, d := range shown[:min(len(shown), shownDelays)] {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		fmt.Fprintf(out, " %s by %s", d.Job, wholeUnits(d.ByS))
+	}
+	if n > shownDelays {
+		out.WriteString(", …")
+	}
+	out.WriteByte('\n')
 }

@@ -130,8 +130,9 @@ j3  bert\x1b[31m        running  2     1m48s                                    
 
 func TestPreviewText(t *testing.T) {
 	in, end, earliest := 90.0, 7300.0, 3600.0
-	p := &clusterdoc.Preview{ExpectedInS: &in, ExpectedEndInS: &end, EarliestEndInS: &earliest, Place: 2,
-		Reason: "It waits.", Delayed: 2, Delays: []*clusterdoc.Delay{{Job: "j7", ByS: 700}, {Job: "j9", ByS: 4}},
+	p := &clusterdoc.Preview{Expected: clusterdoc.Expected{ExpectedInS: &in, ExpectedEndInS: &end,
+		EarliestEndInS: &earliest, Place: 2, Reason: "It waits."}, Delayed: 2,
+		Delays:  []*clusterdoc.Delay{{Job: "j7", ByS: 700}, {Job: "j9", ByS: 4}},
 		Assumes: "no other job comes"}
 	const want = `would start in about 90 s and end in about 3 h, not before 2026-11-23 10:00 UTC; place 2 of ` +
 		`those that wait
@@ -139,8 +140,43 @@ It waits.
 2 jobs would end later: j7 by 12 min, j9 by 4 s
 if no other job comes
 `
-	if got := text.Preview(p, atNine); got != want {
+	job := &clusterdoc.NewJob{GPUs: 4, On: map[string]float64{"V100": 9}}
+	if got := text.Preview(job, p, nil, atNine); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for _, x := range []struct {
+		job  clusterdoc.NewJob
+		want string
+	}{
+		{clusterdoc.NewJob{GPUs: 2, On: map[string]float64{"V100": 18}},
+			"with --gpus 2 and 2 times its time it would start in about 90 s and end in about 3 h\nif no"},
+		{clusterdoc.NewJob{GPUs: 2, Nodes: 2}, "with --gpus 2 --nodes 2 and 2 times its time it would start"},
+		{clusterdoc.NewJob{GPUs: 4, On: map[string]float64{"V100": 9, "T4": 0}}, "with --on T4 as well it would start"},
+		{clusterdoc.NewJob{Module: "m", Sync: "relaxed", Tasks: 2}, "with --tasks 2 it would start in about 90 s"},
+	} {
+		if got := text.Preview(job, p, &text.Sooner{Job: &x.job, Preview: p}, atNine); !strings.Contains(got, x.want) {
+			t.Errorf("got\n%s\nwant\n%s", got, x.want)
+		}
+	}
+}
+
+func TestChangePreviewText(t *testing.T) {
+	in, later := 90.0, 7300.0
+	p := &clusterdoc.ChangePreview{Before: clusterdoc.Expected{ExpectedInS: &later, Place: 2},
+		After: clusterdoc.Expected{ExpectedInS: &in, ExpectedEndInS: &later, Place: 1}, Delayed: 1,
+		Delays: []*clusterdoc.Delay{{Job: "j7", ByS: 700}}, Assumes: "no other job comes"}
+	const want = `j9 now would start in about 3 h; place 2 of those that wait
+with the change it would start in about 90 s and end in about 3 h; place 1 of those that wait
+1 job would end later: j7 by 12 min
+no job would end earlier
+if no other job comes
+`
+	if got := text.ChangePreview("j9", p, atNine); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	p.After = clusterdoc.Expected{Reason: "is held", ReasonCode: "held"}
+	if got := text.ChangePreview("j9", p, atNine); !strings.Contains(got, "with the change it is held\n") {
+		t.Error(got)
 	}
 }
 

@@ -21,6 +21,7 @@ from .generated.models import (
     Agent,
     BoundResult,
     Explanation,
+    JobChangePreview,
     JobPreview,
     ManagedCluster,
     ManagedHistoryRow,
@@ -530,6 +531,25 @@ class Hare:
             time.sleep(pause if end is None else min(pause, max(0, end - time.monotonic())))
             pause = min(pause * 1.5, 2)
         return job
+
+    def change_job(self, cluster: str, id: str, **change: Any) -> ManagedJob:
+        """Changes a job that has not ended, holds it or releases it.
+
+        weight=3                   the weight of its completion time from now on
+        labels={"team": "vision"}  labels to set; a label with None is removed
+        hold=True                  keeps a job that waits from starting; False releases it
+        reason="paper deadline"    why, for those who look at the job
+        """
+        return ManagedJob.from_dict(_json(self._call("PATCH", _job_path(cluster, id), json=change, repeatable=True)))
+
+    def preview_change(self, cluster: str, id: str, **change: Any) -> JobChangePreview:
+        """Says what is expected of a job with a change and without it, and which other jobs would pay or gain.
+
+        The arguments are those of change_job. A cluster whose policy makes no plans
+        raises a Problem with the code no_plan.
+        """
+        path = f"{_job_path(cluster, id)}/preview"
+        return JobChangePreview.from_dict(_json(self._call("POST", path, json=change, repeatable=True)))
 
     def cancel_job(self, cluster: str, id: str) -> ManagedJob:
         """Ends a job, and returns before its processes have ended; a job that has ended stays as it is."""

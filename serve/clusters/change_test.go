@@ -1,0 +1,225 @@
+package clusters_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
+)
+
+func change(t *testing.T, c *clusters.Cluster, id string, x *clusterdoc.JobPatch) *clusterdoc.Job {
+	t.Helper()
+	job, err := c.Change(t.Context(), id, x, "key abc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
+
+// TestHold holds a job on a free cluster: it does not start, also where a server that knows the job by its journal or
+// by a snapshot of it has taken over, until it is released.
+func TestHold(t *testing.T) {
+	for _, snapshots := range []int{0, 1} {
+		s := newServer(t, time.Hour)
+		s.close()
+		s.snapshotBytes = snapshots
+		s.open()
+		c := s.create("")
+		n := &node{r: registration("n", "V100")}
+		first := submit(t, c, &clusterdoc.NewJob{}) // before there is a node
+		job := change(t, c, first, &clusterdoc.JobPatch{Hold: new(true), Reason: "the data is not there"})
+		if !job.Hold || job.ReasonCode != "held" || job.Reason != "is held by key abc: the data is not there" {
+			t.Errorf("%s", toJSON(job))
+		}
+		if job = change(t, c, first, &clusterdoc.JobPatch{Hold: new(true)}); len(job.Changes) != 1 {
+			t.Errorf("held twice: %s", toJSON(job.Changes))
+		}
+		s.close()
+		s.open()
+		c = s.cluster()
+		n.register(t, c)
+		second := submit(t, c, &clusterdoc.NewJob{})
+		await(t, c, second, clusterdoc.JobRunning, n)
+		n.end(clusterdoc.TaskID{Job: second, Attempt: 1}, 0)
+		await(t, c, second, clusterdoc.JobSucceeded, n)
+		list, err := c.Jobs(t.Context(), waitingJobs(10))
+		if err != nil || list.Total != 1 {
+			t.Fatal(list, err)
+		}
+		if job := list.Jobs[0]; job.Place != 0 || job.ReasonCode != "held" || !strings.HasPrefix(job.Reason, "is held by") ||
+			len(strings.Fields(job.ReasonShort)) > 6 || job.Changes != nil {
+			t.Errorf("%s", toJSON(job))
+		}
+		_, err = c.Change(t.Context(), second, &clusterdoc.JobPatch{Hold: new(true)}, "")
+		if refused := (*ledger.Conflict)(nil); !errors.As(err, &refused) || refused.Code != "job_ended" {
+			t.Error(err)
+		}
+		change(t, c, first, &clusterdoc.JobPatch{Hold: new(false)})
+		job = await(t, c, first, clusterdoc.JobRunning, n)
+		if len(job.Changes) != 2 || job.Changes[1].By != "key abc" {
+			t.Errorf("%s", toJSON(job.Changes))
+		}
+		for _, ask := range []func() error{
+			func() error {
+				_, err := c.Change(t.Context(), first, &clusterdoc.JobPatch{Hold: new(true)}, "")
+				return err
+			},
+			func() error {
+				_, err := c.PreviewChange(t.Context(), first, &clusterdoc.JobPatch{Hold: new(true)})
+				return err
+			},
+		} {
+			if refused := (*ledger.Conflict)(nil); !errors.As(ask(), &refused) || refused.Code != "job_running" {
+				t.Error(ask())
+			}
+		}
+		job = change(t, c, first, &clusterdoc.JobPatch{Weight: new(5.0), Labels: map[string]*string{"team": new("b")}})
+		if *job.Weight != 5 || job.Labels["team"] != "b" || job.State != clusterdoc.JobRunning {
+			t.Errorf("%s", toJSON(job))
+		}
+	}
+}
+
+// TestChangeKeepsTheKey sends a submission again after the job was changed: it is the same job.
+func TestChangeKeepsTheKey(t *testing.T) {
+	c := newServer(t, time.Hour).create("")
+	n := &clusterdoc.NewJob{Command: []string{"true"}, Labels: map[string]string{"team": "a", "night": ""}}
+	job, err := c.Submit(t.Context(), n, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := change(t, c, job.ID, &clusterdoc.JobPatch{Weight: new(0.0),
+		Labels: map[string]*string{"team": nil, "at": new("noon")}})
+	diff := gocmp.Diff(changed.Labels, map[string]string{"night": "", "at": "noon"})
+	if diff != "" || *changed.Weight != 0 {
+		t.Error(diff, *changed.Weight)
+	}
+	if again, err := c.Submit(t.Context(), n, "key"); err != nil || again.ID != job.ID || *again.Weight != 0 {
+		t.Error(again, err)
+	}
+}
+
+// TestPreviewChange previews changes on random clusters and makes them: what was said of the job and of the others is
+// what is expected then.
+func TestPreviewChange(t *testing.T) {
+	moved, delayed, advanced := 0, 0, 0
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		s := newServer(t, time.Hour)
+		clock := atomic.Int64{}
+		s.close()
+		s.now = func() time.Time { return time.Unix(1e9+clock.Load(), 0) }
+		s.open()
+		c := s.create("")
+		n := &node{r: registration("n", "V100", "V100", "V100", "T4")}
+		n.register(t, c)
+		var ids []string
+		for range 5 + rng.IntN(6) {
+			ids = append(ids, submit(t, c, &clusterdoc.NewJob{GPUs: 1 + rng.IntN(3), Weight: new(float64(1 + rng.IntN(5))),
+				On: map[string]float64{"V100": float64(60 * (1 + rng.IntN(100)))}}))
+		}
+		held, err := c.Change(t.Context(), ids[len(ids)-1], &clusterdoc.JobPatch{Hold: new(true)}, "")
+		if err != nil {
+			continue // the job runs already
+		}
+		for range 2 { // what the first plan starts, the second one has seen
+			clock.Add(100)
+			settle(t, s, c)
+		}
+		if _, err := c.PreviewChange(t.Context(), held.ID, &clusterdoc.JobPatch{Weight: new(1.0)}); err != nil {
+			t.Fatal(err) // it has waited until the session has answered
+		}
+		list, err := c.Jobs(t.Context(), waitingJobs(20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := list.Jobs[rng.IntN(len(list.Jobs))].ID
+		x := &clusterdoc.JobPatch{Weight: new(float64(rng.IntN(50)))}
+		switch {
+		case id == held.ID:
+			x.Hold = new(false)
+		case rng.IntN(2) == 0:
+			x = &clusterdoc.JobPatch{Hold: new(true)}
+		}
+		was := expectedEnds(t, c)
+		p, err := c.PreviewChange(t.Context(), id, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := expectedEnds(t, c); !gocmp.Equal(got, was) {
+			t.Errorf("seed %d: the preview has changed %s", seed, gocmp.Diff(was, got))
+		}
+		change(t, c, id, x)
+		settle(t, s, c)
+		now := expectedEnds(t, c)
+		if got, want := fmt.Sprint(number(p.Before.ExpectedEndInS), number(p.After.ExpectedEndInS)),
+			fmt.Sprint(was[id], now[id]); got != want {
+			t.Errorf("seed %d: %s is to end in %s and not %s: %s", seed, id, got, want, toJSON(p))
+		}
+		for _, d := range p.Delays {
+			if was[d.Job]+d.ByS != now[d.Job] {
+				t.Errorf("seed %d: %s ends in %v after %v: %s", seed, d.Job, now[d.Job], was[d.Job], toJSON(d))
+			}
+		}
+		for _, d := range p.Advances {
+			if was[d.Job]-d.ByS != now[d.Job] {
+				t.Errorf("seed %d: %s ends in %v after %v: %s", seed, d.Job, now[d.Job], was[d.Job], toJSON(d))
+			}
+		}
+		later, earlier := 0, 0
+		for _, other := range ids {
+			switch {
+			case other == id || was[other] < 0 || now[other] < 0:
+			case now[other] > was[other]:
+				later++
+			case now[other] < was[other]:
+				earlier++
+			}
+		}
+		if later != p.Delayed || earlier != p.Advanced {
+			t.Errorf("seed %d: %d end later and %d earlier: %s", seed, later, earlier, toJSON(p))
+		}
+		if was[id] != now[id] {
+			moved++
+		}
+		delayed, advanced = delayed+later, advanced+earlier
+	}
+	if moved < 50 || delayed < 50 || advanced < 50 {
+		t.Errorf("%d jobs were moved, %d delayed, %d advanced", moved, delayed, advanced)
+	}
+}
+
+// expectedEnds are in how many seconds jobs are expected to end; -1 where nobody knows.
+func expectedEnds(t *testing.T, c *clusters.Cluster) map[string]float64 {
+	t.Helper()
+	list, err := c.Jobs(t.Context(), &clusters.Query{Limit: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := map[string]float64{}
+	for _, job := range list.Jobs {
+		ends[job.ID] = number(job.ExpectedEndInS)
+	}
+	return ends
+}
+
+func number(s *float64) float64 {
+	if s == nil {
+		return -1
+	}
+	return *s
+}
+
+func waitingJobs(limit int) *clusters.Query {
+	return &clusters.Query{JobQuery: clusterdoc.JobQuery{States: []clusterdoc.JobState{clusterdoc.JobWaiting}},
+		Limit: limit}
+}
