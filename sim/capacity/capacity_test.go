@@ -16,9 +16,10 @@ import (
 
 // history is a week of jobs on two nodes: each of five users submits a job every few hours of working days.
 func history(jobs int) *hare.Instance {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
-		{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 4}}, Labels: []hare.Label{{Name: "rack", Value: "r1"}}},
-		{Name: "b", GPUs: []hare.TypeCount{{Type: "B", Count: 4}}, Labels: []hare.Label{{Name: "rack", Value: "r2"}}}}}}
+	inst := &hare.Instance{Objective: hare.ObjectiveJCTAndTardiness, Cluster: hare.Cluster{
+		Topology: []string{"rack"}, Nodes: []hare.Node{
+			{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 4}}, Labels: []hare.Label{{Name: "rack", Value: "r1"}}},
+			{Name: "b", GPUs: []hare.TypeCount{{Type: "B", Count: 4}}, Labels: []hare.Label{{Name: "rack", Value: "r2"}}}}}}
 	for i := range jobs {
 		day, user := int64(i%7), i%5
 		tasks := int64(1 + i%3)

@@ -199,7 +199,8 @@ func (s *sampler) at(text string) (int64, error) {
 	return us, nil
 }
 
-// cluster is the cluster of an option: GPUs are added as whole nodes like those that the cluster has.
+// cluster is the cluster of an option: GPUs are added as whole nodes like those that the cluster has, in a rack, and
+// whatever else the levels of the cluster are, of their own.
 func (o *option) cluster(c *hare.Cluster) hare.Cluster {
 	out := *c
 	out.Nodes = slices.Clone(c.Nodes)
@@ -221,10 +222,24 @@ func (o *option) cluster(c *hare.Cluster) hare.Cluster {
 				number++
 			}
 			taken[n.Name] = true
+			for _, level := range c.Topology {
+				setLabel(&n, level)
+			}
 			out.Nodes = append(out.Nodes, n)
 		}
 	}
 	return out
+}
+
+// setLabel puts a node at a level into a domain of its own with all others that are added: a rack that is bought.
+func setLabel(n *hare.Node, level string) {
+	i, ok := slices.BinarySearchFunc(n.Labels, level, func(l hare.Label, name string) int {
+		return cmp.Compare(l.Name, name)
+	})
+	if !ok {
+		n.Labels = slices.Insert(n.Labels, i, hare.Label{Name: level})
+	}
+	n.Labels[i].Value = "added"
 }
 
 // usualGPUs is how many GPUs a node has of a type of which the cluster has none.

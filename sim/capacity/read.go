@@ -74,9 +74,6 @@ func (r Request) read() (*plan, error) {
 }
 
 func (p *plan) readTexts() (err error) {
-	if err := p.readPolicies(); err != nil {
-		return err
-	}
 	if p.goal, err = readGoal(p.Goal); err != nil {
 		return err
 	}
@@ -84,6 +81,9 @@ func (p *plan) readTexts() (err error) {
 		return err
 	}
 	p.options = []option{{text: AsItIs}}
+	if err := p.readPolicies(); err != nil {
+		return err
+	}
 	for _, text := range p.Options {
 		o, err := readOption(text, p.History, p.draw)
 		if err != nil {
@@ -104,6 +104,10 @@ func (p *plan) readTexts() (err error) {
 
 // readPolicies finds the policies.
 func (p *plan) readPolicies() error {
+	plain := p.draw.instance(&drawn{jobs: slices.Clone(p.History.Jobs)}, &p.options[0])
+	for i := range plain.Jobs {
+		plain.Jobs[i].After = nil // as in drawn weeks
+	}
 	for _, name := range p.Policies {
 		name = strings.TrimSpace(name)
 		known := name
@@ -118,7 +122,7 @@ func (p *plan) readPolicies() error {
 		if err != nil {
 			return fault("policy", "%v", err)
 		}
-		if err := full.CheckRules(p.History, true); err != nil {
+		if err := full.CheckRules(plain, true); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(p.policies, func(x policy) bool { return x.name == name }) {
