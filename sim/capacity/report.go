@@ -36,6 +36,8 @@ type Report struct {
 	WeekJobs    float64 `json:"week_jobs"`
 	Goal        string  `json:"goal,omitempty"`
 	Share       float64 `json:"share,omitempty"`
+	// Prices are those of a GPU for an hour, by type.
+	Prices map[string]float64 `json:"prices,omitempty"`
 
 	// Decision is what the figures say, in sentences.
 	Decision []string `json:"decision"`
@@ -101,7 +103,8 @@ func Plan(ctx context.Context, req *Request, cfg Config, first func(Certain)) (*
 	}
 	g := newGrid(p, cfg)
 	rep := &Report{Hare: DocumentVersion, Version: cfg.Version, Source: p.Source, Seed: p.Seed, Jobs: len(p.History.Jobs),
-		HistoryDays: len(p.draw.blocks), Weeks: p.Weeks, Days: p.Days, Growth: p.Growth, Goal: p.goal.String()}
+		HistoryDays: len(p.draw.blocks), Weeks: p.Weeks, Days: p.Days, Growth: p.Growth, Goal: p.goal.String(),
+		Prices: p.Prices}
 	if rep.Goal != "" {
 		rep.Share = p.Share
 	}
