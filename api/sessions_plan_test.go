@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,15 +16,15 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// untilPlanned asks for a session until its description contains want.
-func (s *sessionServer) untilPlanned(t *testing.T, at, want string) string {
+// untilPlanned asks for a session until its description contains one of want.
+func (s *sessionServer) untilPlanned(t *testing.T, at string, want ...string) string {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		code, text, _ := s.call(t, "GET", at, "")
 		if code != 200 || time.Now().After(end) {
 			t.Fatalf("%d %s, not %s", code, text, want)
 		}
-		if strings.Contains(text, want) {
+		if slices.ContainsFunc(want, func(w string) bool { return strings.Contains(text, w) }) {
 			return text
 		}
 	}

@@ -58,11 +58,6 @@ texts; for slurm, kube and ray without files the cluster's own commands are aske
   hare capacity slurm --since 28d --option 'drop rack-2 from fri to sat' --growth 1.3
   hare capacity slurm jobs.txt nodes.txt --policy now,rolling,hgittins`,
 		RunE: func(c *cobra.Command, args []string) error {
-			for _, name := range []string{"weeks", "days", "growth", "share"} { // 0 is the default of a request
-				if v := c.Flags().Lookup(name); v.Value.String() == "0" {
-					return usageError{fmt.Errorf("--%s is 0: give a number above 0", name)}
-				}
-			}
 			return f.run(c.Context(), args, c.OutOrStdout())
 		},
 	}
@@ -94,8 +89,7 @@ texts; for slurm, kube and ray without files the cluster's own commands are aske
 	f.history.addKube(c)
 	f.history.addTables(c, "swf")
 	outputs(c, outputFolder, "output")
-	anyValue(c, "share", "weeks", "days", "growth") // the request refuses bad values with a better message
-	positive(c, "parallel")
+	positive(c, "weeks", "days", "growth", "share", "parallel")
 	return c
 }
 
