@@ -1,7 +1,6 @@
 package main
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -117,19 +116,22 @@ func (f *capacityFlags) run(ctx context.Context, args []string, w io.Writer) err
 			}
 		}
 	}
-	records, err := f.records(&cfg)
-	if err != nil {
+	var rep *capacity.Report
+	plan := func() (err error) {
+		rep, err = capacity.Plan(ctx, &f.req, cfg, first)
 		return err
 	}
-	rep, err := capacity.Plan(ctx, &f.req, cfg, first)
-	if err = errors.Join(err, records()); err != nil {
-		return capacityFault(err)
+	var err error
+	if f.out == "" {
+		err = plan()
+	} else { // the jobs are written while the weeks are played
+		err = writeAll(f.out, []outFile{{"jobs.csv.gz", func(w io.Writer) error { return f.jobs(w, &cfg, plan) }},
+			{"index.html", func(w io.Writer) error { return rep.Page(w) }},
+			{"report.json", func(w io.Writer) error { return rep.JSON(w) }},
+			{"rows.csv", func(w io.Writer) error { return rep.CSV(w) }}})
 	}
-	if f.out != "" {
-		files := []outFile{{"index.html", rep.Page}, {"report.json", rep.JSON}, {"rows.csv", rep.CSV}}
-		if err := writeAll(f.out, files); err != nil {
-			return err
-		}
+	if err != nil {
+		return capacityFault(err)
 	}
 	if f.json {
 		return rep.JSON(w)
@@ -213,28 +215,19 @@ func (f *capacityFlags) readPrices() error {
 	return nil
 }
 
-// records opens the table of all jobs of all weeks, from which hours and money can be computed again. What it returns
-// completes the file.
-func (f *capacityFlags) records(cfg *capacity.Config) (end func() error, err error) {
-	if f.out == "" {
-		return func() error { return nil }, nil
-	}
-	if err := os.MkdirAll(f.out, 0o777); err != nil {
-		return nil, err
-	}
-	file, err := os.Create(filepath.Join(f.out, "jobs.csv.gz"))
-	if err != nil {
-		return nil, err
-	}
-	packed := gzip.NewWriter(file)
-	table := csv.NewWriter(packed)
+// jobs writes the table of all jobs of all weeks, from which hours and money can be computed again, while a plan is
+// made.
+func (f *capacityFlags) jobs(w io.Writer, cfg *capacity.Config, plan func() error) error {
+	table := csv.NewWriter(w)
 	types := capacity.Types(&f.req)
 	head := []string{"option", "policy", "week", "job", "user", "submit_s", "start_s", "end_s", "deadline_s"}
 	for _, t := range types {
 		head = append(head, "gpu_s_"+t)
 	}
+	if err := table.Write(head); err != nil {
+		return err
+	}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
-	err = table.Write(head)
 	cfg.Week = func(option, policy string, week int, w *capacity.Week) error {
 		for i := range w.Jobs {
 			j := &w.Jobs[i]
@@ -252,8 +245,7 @@ func (f *capacityFlags) records(cfg *capacity.Config) (end func() error, err err
 		}
 		return nil
 	}
-	return func() error {
-		table.Flush()
-		return errors.Join(table.Error(), packed.Close(), file.Close())
-	}, err
+	err := plan()
+	table.Flush()
+	return errors.Join(err, table.Error())
 }
