@@ -150,6 +150,28 @@ func testCheapest(t *testing.T, req capacity.Request, rep *capacity.Report) {
 	}
 }
 
+// TestSparse checks that growth holds where users submit on few days, that weeks may be empty, and what is missed and
+// saved then.
+func TestSparse(t *testing.T) {
+	inst := history(0)
+	for day := range int64(14) {
+		for i := range int64(10) {
+			inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprintf("%d-%d", day, i), WeightMicro: 1e6, Rounds: 1, Tasks: 1,
+				Sync: hare.Rigid, Users: []string{fmt.Sprintf("u%d", day)}, ReleaseUs: (day*86400 + i) * 1e6,
+				On: []hare.Profile{{Type: "A", ComputeUs: 60e6}}})
+		}
+	}
+	rep := plan(t, capacity.Request{History: inst, Weeks: 20, Growth: 2.5}, capacity.Config{Parallel: 2})
+	if math.Abs(rep.WeekJobs-175) > 10 {
+		t.Errorf("weeks have %v jobs, want about 175", rep.WeekJobs)
+	}
+	inst.Jobs = append(inst.Jobs[:1], inst.Jobs[139])
+	rep = plan(t, capacity.Request{History: inst, Weeks: 3, Days: 1, Goal: "p95 wait <= 1h"}, capacity.Config{})
+	if rep.WeekJobs > 1 || rep.Rows[0].Reached.Share != 1 {
+		t.Errorf("%+v", rep.Rows[0])
+	}
+}
+
 // TestRefusals checks that each bad input gives one line that names the field and what to do.
 func TestRefusals(t *testing.T) {
 	one := func(change func(*capacity.Request)) *capacity.Request {
@@ -182,7 +204,24 @@ func TestRefusals(t *testing.T) {
 		}),
 		"option: \"A=4\" is given twice":        one(func(r *capacity.Request) { r.Options = []string{"A=4", "A=4"} }),
 		"option: \"more\": \"more\" is neither": one(func(r *capacity.Request) { r.Options = []string{"more"} }),
-		"option: \"drop a,drop a\": a is dropped twice": one(func(r *capacity.Request) {
+		"option: \"drop a,drop b\" under now (slurm): sim: jobs wait forever": one(func(r *capacity.Request) {
+			r.Options = []string{"drop a,drop b"}
+		}),
+		"goal: no job of the history has a deadline": one(func(r *capacity.Request) {
+			r.Goal = "deadlines >= 9%"
+			for i := range r.History.Jobs {
+				r.History.Jobs[i].DeadlineUs = 0
+			}
+		}),
+		"buy: there are over 10000 mixes": one(func(r *capacity.Request) {
+			r.Buy, r.Goal = []string{"A=100000", "B=8"}, "p95 wait <= 1h"
+			r.Prices = map[string]float64{"A": 1, "B": 1}
+		}),
+		"price: A costs 1e+300": one(func(r *capacity.Request) { r.Prices = map[string]float64{"A": 1e300} }),
+		"option: \"drop r1,drop a from 24h\": r1 and a drop": one(func(r *capacity.Request) {
+			r.Options = []string{"drop r1,drop a from 24h"}
+		}),
+		"option: \"drop a,drop a\": a and a drop a node twice": one(func(r *capacity.Request) {
 			r.Options = []string{"drop a,drop a"}
 		}),
 		"days: the history has jobs of 7 days, and weeks of 14 days": one(func(r *capacity.Request) { r.Days = 14 }),

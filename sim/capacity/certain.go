@@ -111,7 +111,7 @@ func (p *plan) lastJobs() (*hare.Instance, float64) {
 		out.Jobs[i].ReleaseUs -= begin
 		sum += float64(out.Jobs[i].WeightMicro) / 1e6
 		if d := &out.Jobs[i].DeadlineUs; *d > 0 {
-			*d = max(0, *d-begin)
+			*d = max(1, *d-begin)
 		}
 	}
 	return &out, sum

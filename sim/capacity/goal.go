@@ -92,7 +92,7 @@ func duration(text string) (int64, error) {
 func (g goal) reached(w *Week) bool {
 	for _, b := range g {
 		if b.what == "deadlines" {
-			if w.Deadlines > 0 && float64(w.Met) < b.limit*float64(w.Deadlines) {
+			if w.Deadlines > 0 && float64(w.Met) < b.limit*float64(w.Deadlines)-1e-9 {
 				return false
 			}
 		} else if w.figure(b) > b.limit {

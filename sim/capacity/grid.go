@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -76,7 +77,11 @@ func (g *grid) run(ctx context.Context) error {
 	out := make([]*Week, all)
 	return g.inOrder(ctx, all, func(ctx context.Context, i int) (err error) {
 		c := &g.cells[i/g.Weeks]
-		out[i], err = g.play(ctx, g.weeks[i%g.Weeks], &g.options[c.option], g.policies[c.policy])
+		o, q := &g.options[c.option], g.policies[c.policy]
+		out[i], err = g.play(ctx, g.weeks[i%g.Weeks], o, q)
+		if errors.Is(err, sim.ErrStalled) {
+			return fault("option", "%q under %s: %v", o.text, q, err)
+		}
 		return err
 	}, func(i int) error {
 		c, w := &g.cells[i/g.Weeks], out[i]
@@ -155,15 +160,18 @@ func (g *grid) inOrder(ctx context.Context, n int, run func(context.Context, int
 // anomalies show; whoever has them could leave them idle, so that what the smaller cluster reaches counts.
 func (g *grid) settle() (marked map[*cell]int) {
 	marked = map[*cell]int{}
+	lowered := map[*cell][]bool{}
 	for i := range g.cells {
 		c := &g.cells[i]
+		lowered[c] = make([]bool, len(c.weeks))
 		for x := range g.cells {
 			s := &g.cells[x]
 			if x == i || s.policy != c.policy || !g.options[c.option].contains(&g.options[s.option]) {
 				continue
 			}
 			for w := range c.weeks {
-				if c.weeks[w].atMost(s.weeks[w]) {
+				if c.weeks[w].atMost(s.weeks[w]) && !lowered[c][w] {
+					lowered[c][w] = true
 					marked[c]++
 				}
 			}

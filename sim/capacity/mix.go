@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/hare-sched/hare"
 )
@@ -12,7 +13,7 @@ import (
 type Mix struct {
 	Policy string      `json:"policy"`
 	Add    []AddedGPUs `json:"add"` // empty: nothing has to be bought
-	// CostPerWeek is what the added GPUs cost in the days of a drawn week.
+	// CostPerWeek is what the added GPUs cost in seven days.
 	CostPerWeek float64 `json:"cost_per_week"`
 	// Share is the share of weeks that reach the goal.
 	Share float64 `json:"share"`
@@ -131,10 +132,10 @@ func (s *searcher) steps(i int) int { return (s.buy[i].most + s.buy[i].step - 1)
 
 func (s *searcher) gpus(i, steps int) int { return min(steps*s.buy[i].step, s.buy[i].most) }
 
-// cost is what a mix costs in the days of a drawn week.
+// cost is what a mix costs in seven days.
 func (s *searcher) cost(counts []int) (sum float64) {
 	for i, b := range s.buy {
-		sum += float64(counts[i]) * s.Prices[b.gpuType] * 24 * float64(s.Days)
+		sum += float64(counts[i]) * s.Prices[b.gpuType] * weekHours
 	}
 	return sum
 }
@@ -144,15 +145,19 @@ func (s *searcher) costWith(counts []int, i, steps int) float64 {
 	return s.cost(counts)
 }
 
-// nextCheaper is the dearest mix that costs less than cost. It takes O(mixes).
+// nextCheaper is the dearest mix that costs less than cost. It takes O(mixes of all types but the last × log steps).
 func (s *searcher) nextCheaper(cost float64) (best []int) {
 	found, counts := -1.0, make([]int, len(s.buy))
 	var walk func(i int)
 	walk = func(i int) {
-		if i == len(s.buy) {
-			if c := s.cost(counts); c < cost && c > found {
-				found, best = c, slices.Clone(counts)
+		if i == len(s.buy)-1 {
+			n := sort.Search(s.steps(i)+1, func(n int) bool { return s.costWith(counts, i, n) >= cost })
+			if n > 0 {
+				if c := s.costWith(counts, i, n-1); c > found {
+					found, best = c, slices.Clone(counts)
+				}
 			}
+			counts[i] = 0
 			return
 		}
 		for n := range s.steps(i) + 1 {

@@ -57,8 +57,8 @@ func readOption(text string, inst *hare.Instance, s *sampler) (option, error) {
 			if err != nil {
 				return o, err
 			}
-			if i := slices.IndexFunc(o.drops, func(x drop) bool { return x.name == d.name && x.meets(d) }); i >= 0 {
-				return o, fault("option", "%q: %s is dropped twice at one time", o.text, d.name)
+			if i := slices.IndexFunc(o.drops, d.meets); i >= 0 {
+				return o, fault("option", "%q: %s and %s drop a node twice at one time", o.text, o.drops[i].name, d.name)
 			}
 			o.drops = append(o.drops, d)
 			continue
@@ -117,7 +117,11 @@ func spelled(inst *hare.Instance, name string) (other string) {
 // maxAdded limits the GPUs of a type that an option adds.
 const maxAdded = 100_000
 
-func (d drop) meets(x drop) bool { return d.fromUs < x.untilUs && x.fromUs < d.untilUs }
+// meets reports whether two outages have a node and a time in common.
+func (d drop) meets(x drop) bool {
+	return d.fromUs < x.untilUs && x.fromUs < d.untilUs &&
+		slices.ContainsFunc(d.nodes, func(n string) bool { return slices.Contains(x.nodes, n) })
+}
 
 // readDrop reads an outage from the parts of its text.
 func readDrop(m []string, text string, inst *hare.Instance, s *sampler) (drop, error) {

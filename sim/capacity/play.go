@@ -44,6 +44,9 @@ func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *
 			err = fmt.Errorf("capacity: a simulation panicked: %v\n%s", x, debug.Stack())
 		}
 	}()
+	if w.first == len(w.jobs) {
+		return &Week{queue: make([]int, 24*p.Days)}, nil
+	}
 	inst := p.draw.instance(w, o)
 	merged := sim.Merge(inst, roundUs(inst))
 	every := max(planLatencyUs, int64(p.Days+warmUpDays)*dayUs/weekPlans)

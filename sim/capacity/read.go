@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,6 +78,10 @@ func (p *plan) readTexts() (err error) {
 	}
 	if p.draw, err = newSampler(p.History, p.Origin, p.Days, p.Growth); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(p.goal, func(b bar) bool { return b.what == "deadlines" }) &&
+		!slices.ContainsFunc(p.History.Jobs, func(j hare.Job) bool { return j.DeadlineUs > 0 }) {
+		return fault("goal", "no job of the history has a deadline")
 	}
 	p.options = []option{{text: AsItIs}}
 	if err := p.readPolicies(); err != nil {
@@ -159,7 +162,7 @@ func (p *plan) checkPrices() error {
 		case !slices.Contains(known, name):
 			return fault("price", "%s is neither in the cluster nor in an option: there are %s", name,
 				strings.Join(known, ", "))
-		case !(x >= 0) || math.IsInf(x, 0):
+		case !(x >= 0 && x <= maxPrice):
 			return fault("price", "%s costs %v: give an amount for a GPU and hour, such as %s=2.9", name, x, name)
 		}
 	}
@@ -189,6 +192,13 @@ func (p *plan) readBuy(text string) error {
 	}
 	if slices.ContainsFunc(p.buy, func(b bought) bool { return b.gpuType == m[1] }) {
 		return fault("buy", "%s is given twice", m[1])
+	}
+	mixes := 1
+	for _, b := range p.buy { // all but the last are tried one by one
+		mixes = min(mixes*((b.most+b.step-1)/b.step+1), maxMixes+1)
+	}
+	if mixes > maxMixes {
+		return fault("buy", "there are over %d mixes of all types but the last: give fewer GPUs or types", maxMixes)
 	}
 	step := like(&p.draw.cluster, m[1]).GPUs[0].Count
 	p.buy = append(p.buy, bought{m[1], int(most), min(step, int(most))})

@@ -65,8 +65,8 @@ type Row struct {
 	// GPUHours are those that the jobs of a week hold, by type, and Use the share of the GPUs that is held in its days.
 	GPUHours map[string]Estimate `json:"gpu_hours"`
 	Use      map[string]float64  `json:"use"`
-	// CostPerWeek is that of all priced GPUs in the days of a week, AddedCostPerWeek that of those that the option
-	// adds; nil without prices.
+	// CostPerWeek is that of all priced GPUs in seven days, AddedCostPerWeek that of those that the option adds; nil
+	// without prices.
 	CostPerWeek      *float64 `json:"cost_per_week"`
 	AddedCostPerWeek *float64 `json:"added_cost_per_week"`
 	// CostPerHourSaved is the added cost for each hour of waiting that is saved; nil where nothing is.
@@ -137,6 +137,9 @@ func Plan(ctx context.Context, req *Request, cfg Config, first func(Certain)) (*
 	return rep, nil
 }
 
+// weekHours are those of seven days, for which costs are given however long a drawn week is.
+const weekHours = 7 * 24
+
 // row computes a row.
 func (g *grid) row(c *cell, marked int) Row {
 	o, base := &g.options[c.option], &g.cells[0]
@@ -151,10 +154,11 @@ func (g *grid) row(c *cell, marked int) Row {
 		P95CompletionS:  est(func(f *Figures) float64 { return f.P95CompletionS }),
 		GPUHours:        map[string]Estimate{}, Use: map[string]float64{}}
 	var saved sim.Stat
-	jobs := 0.0
+	hoursSaved := 0.0 // in seven days
 	for w := range c.weeks {
-		saved.Add(base.weeks[w].MeanWaitS - c.weeks[w].MeanWaitS)
-		jobs += float64(c.weeks[w].Jobs) / float64(len(c.weeks))
+		less := base.weeks[w].MeanWaitS - c.weeks[w].MeanWaitS
+		saved.Add(less)
+		hoursSaved += less * float64(c.weeks[w].Jobs) / 3600 / float64(len(c.weeks)) * 7 / float64(g.Days)
 	}
 	r.SavedS = Estimate{saved.Mean, saved.Half}
 	if slices.ContainsFunc(g.History.Jobs, func(j hare.Job) bool { return j.DeadlineUs > 0 }) {
@@ -174,13 +178,13 @@ func (g *grid) row(c *cell, marked int) Row {
 		e := est(func(f *Figures) float64 { return f.HeldH[t] })
 		used := c.stat(func(f *Figures) float64 { return f.UsedH[t] })
 		r.GPUHours[t], r.Use[t] = e, used.Mean/(hours*float64(count[t]))
-		cost += float64(count[t]) * hours * g.Prices[t]
-		added += float64(o.added(t)) * hours * g.Prices[t]
+		cost += float64(count[t]) * weekHours * g.Prices[t]
+		added += float64(o.added(t)) * weekHours * g.Prices[t]
 	}
 	if len(g.Prices) > 0 {
 		r.CostPerWeek, r.AddedCostPerWeek = &cost, &added
-		if h := saved.Mean * jobs / 3600; h > 0 && added > 0 {
-			x := added / h
+		if hoursSaved > 0 && added > 0 {
+			x := added / hoursSaved
 			r.CostPerHourSaved = &x
 		}
 	}

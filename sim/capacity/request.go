@@ -43,6 +43,8 @@ const (
 	MaxOptions = 100
 	maxGrowth  = 100
 	maxDays    = 400
+	maxPrice   = 1e9
+	maxMixes   = 10_000
 )
 
 // Error is a fault of a request; Field is the one at fault, as weeks or option.

@@ -25,8 +25,9 @@ type sampler struct {
 	origin time.Time
 	days   int
 	growth float64
-	blocks [][]block // by day of the history
-	likes  [7][]int  // by day of a week, the days of the history that may stand for it
+	blocks [][]block           // by day of the history
+	likes  [7][]int            // by day of a week, the days of the history that may stand for it
+	active [7]map[string][]int // by day of a week and user, those of them on which the user submitted jobs
 	lost   lost
 	// cluster is that of the end of the history, in service all the time.
 	cluster hare.Cluster
@@ -141,6 +142,12 @@ func (s *sampler) match() {
 		default:
 			s.likes[d] = all
 		}
+		s.active[d] = map[string][]int{}
+		for _, x := range s.likes[d] {
+			for _, b := range s.blocks[x] {
+				s.active[d][b.user] = append(s.active[d][b.user], x)
+			}
+		}
 	}
 }
 
@@ -231,7 +238,8 @@ func (s *sampler) week(seed uint64, w int) *drawn {
 					continue
 				}
 				// What grows is drawn by user: what the user did on another such day.
-				other := from[r.IntN(len(from))]
+				days := s.active[((d%7)+7)%7][b.user]
+				other := days[r.IntN(len(days))]
 				for _, x := range s.blocks[other] {
 					if x.user == b.user {
 						add(x, int64(d+warmUpDays-other)*dayUs+s.midnightUs(), extra)
@@ -250,7 +258,7 @@ func (s *sampler) week(seed uint64, w int) *drawn {
 		}
 		j.ID, j.After, j.Progress = c.name, nil, nil
 		if j.DeadlineUs > 0 {
-			j.DeadlineUs += c.us - j.ReleaseUs
+			j.DeadlineUs = max(1, j.DeadlineUs+c.us-j.ReleaseUs)
 		}
 		if j.ReleaseUs = c.us; c.us < out.beginUs {
 			out.first++

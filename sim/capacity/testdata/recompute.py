@@ -41,11 +41,17 @@ for r in report["rows"]:
     for part in r["option"].split(","):
         gpu, _, count = part.partition("=")
         if count:
-            added += int(count) * report.get("prices", {}).get(gpu, 0) * 24 * report["days"]
+            added += int(count) * report.get("prices", {}).get(gpu, 0) * 24 * 7
     if r["added_cost_per_week"] is not None:
         same("added cost", row, added, r["added_cost_per_week"])
-    if r["cost_per_hour_saved"] is not None:
-        saved = r["mean_wait_saved_s"]["mean"] * sum(map(len, weeks)) / report["weeks"] / 3600
+    marked = r.get("marked") or report["rows"][0].get("marked")
+    if r["cost_per_hour_saved"] is not None and not marked:
+        first = report["rows"][0]["option"], report["rows"][0]["policy"]
+        saved = 0
+        for (of, week), w in waits.items():
+            if of == row:
+                less = sum(waits[first, week]) / len(w) - sum(w) / len(w)
+                saved += less * len(w) / 3600 / report["weeks"] * 7 / report["days"]
         same("cost of an hour", row, added / saved, r["cost_per_hour_saved"])
 print(f"{len(report['rows'])} rows, {faults} faults")
 sys.exit(faults > 0 or not report["rows"])
