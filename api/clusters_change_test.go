@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +14,10 @@ import (
 func TestChangeJob(t *testing.T) {
 	s := newClusterServer(t, clusters.Config{})
 	const jobs = "/v1/clusters/lab/jobs"
+	nulls := `{"labels":{"l0":null`
+	for i := range 16 {
+		nulls += fmt.Sprintf(`,"l%d":null`, i+1)
+	}
 	const j1 = jobs + "/j1"
 	s.ask(t, http.StatusCreated, "POST", jobs, `{"command":["python","train.py"],"labels":{"team":"a","night":""}}`, nil)
 	s.ask(t, http.StatusCreated, "POST", jobs, `{"command":["true"]}`, nil)
@@ -31,6 +36,8 @@ func TestChangeJob(t *testing.T) {
 		{j1, `{"weight":null}`, 422, "wrong_type", "/weight"},
 		{j1, `{"hold":"yes"}`, 422, "wrong_type", "/hold"},
 		{j1, `{"labels":{"a=b":"c"}}`, 422, "bad_name", "/labels/a=b"},
+		{j1, `{"labels":{"a=b":null}}`, 422, "bad_name", "/labels/a=b"},
+		{j1, nulls + `}}`, 422, "too_many", "/labels"},
 		{j1, `{"labels":{"a":1}}`, 422, "wrong_type", "/labels/a"},
 		{j1, `{"wieght":3}`, 422, "unknown_field", "/wieght"},
 		{j1, `{"weight":3,"reason":"two\nlines"}`, 422, "bad_value", "/reason"},

@@ -25,7 +25,8 @@ func (c *Cluster) Change(ctx context.Context, id string, change *clusterdoc.JobP
 			if needed, err := l.Changes(id, change); err != nil || !needed {
 				return nil, err
 			}
-			if change.Hold == nil || *change.Hold { // a release goes on where the room is used up
+			// A release alone goes on where the room is used up.
+			if change.Hold == nil || *change.Hold || change.Weight != nil || len(change.Labels) > 0 {
 				if err := c.parent.cfg.Quotas.Room(c.cfg.Tenant); err != nil {
 					return nil, err
 				}

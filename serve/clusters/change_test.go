@@ -11,6 +11,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/clusters"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
@@ -35,7 +36,7 @@ func TestHold(t *testing.T) {
 		s.open()
 		c := s.create("")
 		n := &node{r: registration("n", "V100")}
-		first := submit(t, c, &clusterdoc.NewJob{}) // before there is a node
+		first := submit(t, c, &clusterdoc.NewJob{Retries: 1}) // before there is a node
 		job := change(t, c, first, &clusterdoc.JobPatch{Hold: new(true), Reason: "the data is not there"})
 		if !job.Hold || job.ReasonCode != "held" || job.Reason != "is held by key abc: the data is not there" {
 			t.Errorf("%s", toJSON(job))
@@ -85,6 +86,34 @@ func TestHold(t *testing.T) {
 		job = change(t, c, first, &clusterdoc.JobPatch{Weight: new(5.0), Labels: map[string]*string{"team": new("b")}})
 		if *job.Weight != 5 || job.Labels["team"] != "b" || job.State != clusterdoc.JobRunning {
 			t.Errorf("%s", toJSON(job))
+		}
+		// The session hears of the weight when the job starts again.
+		n.end(clusterdoc.TaskID{Job: first, Attempt: 1}, 1)
+		for len(job.Attempts) < 2 {
+			if err := n.sync(c, time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+			job = await(t, c, first, clusterdoc.JobRunning, n)
+		}
+		d, err := c.Describe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		session, err := s.sessions.Session(t.Context(), "", d.Session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		weight := int64(0)
+		for rec, err := range session.Log(t.Context(), 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Event.Type == hare.EventJobArrived && rec.Event.Job == first {
+				weight = rec.Event.Arrived.WeightMicro
+			}
+		}
+		if weight != 5e6 {
+			t.Errorf("the job arrived last with a weight of %d", weight)
 		}
 	}
 }

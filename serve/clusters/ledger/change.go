@@ -22,7 +22,13 @@ func CheckChange(c *clusterdoc.JobPatch) error {
 	if w := c.Weight; w != nil && (math.IsNaN(*w) || *w < 0 || *w > maxSeconds) {
 		es.Add("/weight", "out_of_range", "must be between 0 and %v", float64(maxSeconds))
 	}
-	es.Tags("/labels", labelled(nil, c))
+	named := map[string]string{} // also those that are removed
+	for key, value := range c.Labels {
+		if named[key] = ""; value != nil {
+			named[key] = *value
+		}
+	}
+	es.Tags("/labels", named)
 	if err := CheckReason(c.Reason); err != nil {
 		es = append(es, err.(*hare.InvalidError))
 	}
@@ -114,6 +120,9 @@ func (l *Ledger) revise(j *job, c *clusterdoc.JobPatch) {
 	}
 	switch {
 	case j.live != nil:
+		if weight != weightOf(&j.spec) {
+			j.knows = -1
+		}
 	case j.held:
 		l.withdraw(j)
 	case released && j.relaxed != nil:

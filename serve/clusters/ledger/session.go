@@ -114,8 +114,11 @@ func (l *Ledger) forget(a *agent, i int) {
 	}
 }
 
-// narrow reports whether a job that may run on every type arrived before a type was known.
-func (l *Ledger) narrow(j *job) bool { return len(j.spec.On) == 0 && j.knows < len(l.types) }
+// narrow reports whether the session is to hear of a job again: one that may run on every type arrived before a type
+// was known, or the weight has changed while it ran.
+func (l *Ledger) narrow(j *job) bool {
+	return j.knows < 0 || len(j.spec.On) == 0 && j.knows < len(l.types)
+}
 
 // only are the nodes that the session may give a job.
 func (j *job) only() []hare.LabelValues {

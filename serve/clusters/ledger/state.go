@@ -110,7 +110,7 @@ type job struct {
 	startedUs   int64
 	endedUs     int64
 	arrived     bool // the session has the job
-	knows       int  // GPU types of the cluster when the job arrived
+	knows       int  // GPU types of the cluster when the job arrived; -1 once its weight has changed while it ran
 	tasks       int
 	perTask     int
 	granted     [][]string // by task, the GPUs that the session gave and no attempt has taken
