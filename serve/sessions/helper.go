@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -49,7 +50,7 @@ func (e *UnreadError) Error() string { return e.Fault }
 // read reads the state of the session.
 func (f *followed) read(ss *Sessions) (*SessionConfig, error) {
 	path := filepath.Join(f.dir, sessiondoc.HelperFile)
-	text, err := os.ReadFile(path)
+	text, err := readRegular(path)
 	if errors.Is(err, os.ErrNotExist) {
 		if _, far := os.Stat(filepath.Join(f.dir, "state.json")); far == nil {
 			return nil, fmt.Errorf("%s: the session of this helper is one of the server that it names by --server", f.dir)
@@ -60,18 +61,19 @@ func (f *followed) read(ss *Sessions) (*SessionConfig, error) {
 		return nil, err
 	}
 	d := &f.state
-	if err := json.Unmarshal(text, d); err != nil || d.Form != sessiondoc.HelperForm || d.Log != filepath.Base(d.Log) {
+	if err := json.Unmarshal(text, d); err != nil || d.Form != sessiondoc.HelperForm ||
+		d.Log != filepath.Base(d.Log) || d.Log == ".." {
 		return nil, fmt.Errorf("%s is not the state of a helper's session that this version reads", path)
 	}
 	if d.Helper != f.helper {
 		return nil, fmt.Errorf("%s is that of hare %.20s, not of hare %s", path, d.Helper, f.helper)
 	}
-	log, err := os.Open(filepath.Join(f.dir, d.Log))
+	log, err := openRegular(filepath.Join(f.dir, d.Log))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	line, err := bufio.NewReader(log).ReadBytes('\n')
+	line, err := bufio.NewReader(io.LimitReader(log, maxHelperState)).ReadBytes('\n')
 	if err != nil {
 		return nil, fmt.Errorf("%s has no first line: %w", log.Name(), err)
 	}
@@ -91,6 +93,35 @@ func (f *followed) read(ss *Sessions) (*SessionConfig, error) {
 	// The session began at its Origin, so that its times are those of a server's clock.
 	return &SessionConfig{Cluster: header.Cluster, Policy: header.Policy, Parameters: header.Parameters,
 		Clock: ClockServer, Tags: f.tags()}, nil
+}
+
+// maxHelperState limits the files of a helper that are read as a whole: a hundred times what 5,000 waiting jobs take.
+const maxHelperState = 1 << 29
+
+// openRegular opens a file for reading, and refuses what is no regular file, such as a pipe, on which it would wait.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return os.Open(path)
+}
+
+// readRegular reads a regular file.
+func readRegular(path string) ([]byte, error) {
+	file, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxHelperState+1))
+	if err == nil && len(text) > maxHelperState {
+		err = fmt.Errorf("%s has over %d bytes", path, maxHelperState)
+	}
+	return text, err
 }
 
 func (f *followed) tags() wire.Tags { return wire.Tags{Labels: map[string]string{"helper": f.helper}} }

@@ -183,9 +183,14 @@ func TestFollowedDamage(t *testing.T) {
 			h.write("state.json", nil)
 			_ = os.Remove(filepath.Join(h.dir, sessiondoc.HelperFile))
 		}, "--server"},
-		"no log":        {func(h *helperDir) { _ = os.Remove(filepath.Join(h.dir, h.state.Log)) }, "no such file"},
-		"empty log":     {func(h *helperDir) { h.write(h.state.Log, nil) }, "no first line"},
-		"log of others": {func(h *helperDir) { h.write(h.state.Log, []byte("{}\n")) }, "is missing"},
+		"no log":          {func(h *helperDir) { _ = os.Remove(filepath.Join(h.dir, h.state.Log)) }, "no such file"},
+		"empty log":       {func(h *helperDir) { h.write(h.state.Log, nil) }, "no first line"},
+		"log of others":   {func(h *helperDir) { h.write(h.state.Log, []byte("{}\n")) }, "is missing"},
+		"log is a folder": {func(h *helperDir) { h.state.Log = ".."; h.rewrite() }, "is not the state"},
+		"state is a folder": {func(h *helperDir) {
+			_ = os.Remove(filepath.Join(h.dir, sessiondoc.HelperFile))
+			_ = os.Mkdir(filepath.Join(h.dir, sessiondoc.HelperFile), 0o700)
+		}, "is not a regular file"},
 		"log elsewhere": {func(h *helperDir) { h.state.Log = "../x"; h.rewrite() }, "is not the state"},
 		"snapshot":      {func(h *helperDir) { h.state.State = []byte("x"); h.rewrite() }, "cannot be read"},
 		"a file in its place": {func(h *helperDir) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -98,7 +97,7 @@ func (f *followed) records(ctx context.Context, s *Session, after int64, live bo
 			yield(wire.Record{}, &UnreadError{fault})
 			return
 		}
-		log, err := os.Open(filepath.Join(f.dir, name))
+		log, err := openRegular(filepath.Join(f.dir, name))
 		if err != nil {
 			yield(wire.Record{}, &UnreadError{err.Error()})
 			return

@@ -380,6 +380,8 @@ export function Compare({ a, b }: { a: string; b: string }) {
 
 function verdict(a: Solve, b: Solve, same: boolean): string {
   if (!same) return "They solve different instances, so that their values say nothing of each other.";
+  if (a.options.objective !== b.options.objective)
+    return "They minimise different things, so that their values say nothing of each other.";
   if (a.value === null || b.value === null) return "One of them has no plan yet.";
   const [less, more] = [Math.min(a.value, b.value), Math.max(a.value, b.value)];
   const bound = Math.max(a.bound ?? 0, b.bound ?? 0);
