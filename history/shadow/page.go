@@ -55,22 +55,11 @@ were free.</p>
 {{end}}<h2>How to check it</h2>
 <ul>{{range .Checks}}<li>{{.}}</li>
 {{end}}</ul>
-{{define "table"}}<div class="wide" tabindex="0"><table>
-<thead><tr>{{range $i, $h := .Heads}}<th{{if lt $i $.Words}} class="w"{{end}}>{{$h}}</th>{{end}}</tr></thead>
-<tbody>{{range .Rows}}<tr>{{range $i, $c := .}}<td{{if lt $i $.Words}} class="w"{{end}}>{{$c}}</td>{{end}}</tr>
-{{end}}</tbody></table></div>
-{{end}}`))
-
-// pageTable is a table whose first columns are words.
-type pageTable struct {
-	Words int
-	Heads []string
-	Rows  [][]string
-}
+` + web.TableTemplate))
 
 type pageNotes struct {
 	Head  string
-	Table pageTable
+	Table web.Table
 }
 
 // pageData is what the markup shows.
@@ -80,8 +69,8 @@ type pageData struct {
 	Theme, Bars, Queue, CDF  template.HTML
 	Summary, Fair            []string
 	Counted, Checks          []string
-	Rows, Users, Idle, Hours pageTable
-	Most, Least, Steps       *pageTable
+	Rows, Users, Idle, Hours web.Table
+	Most, Least, Steps       *web.Table
 	Notes                    []pageNotes
 }
 
@@ -113,7 +102,7 @@ func (r *Report) Page(w io.Writer) error {
 		headText{"above the bound", "by how much the mean is above what no scheduler can go below, rounded up"},
 		headText{"checked", "the verifier accepts the schedule, start by start"})
 	if len(r.Losses.Steps) > 0 {
-		t := &pageTable{Words: 1, Heads: []string{"", "mean completion", "difference"}}
+		t := &web.Table{Words: 1, Heads: []string{"", "mean completion", "difference"}}
 		for i, s := range r.Losses.Steps {
 			row := []string{s.Text, duration(s.MeanS), ""}
 			if i > 0 {
@@ -240,8 +229,8 @@ func (r *Report) counted() []string {
 	}
 }
 
-func (r *Report) rowTable() pageTable {
-	t := pageTable{Words: 1, Heads: []string{"", "mean wait", "p95 wait", "mean completion", "p95 completion",
+func (r *Report) rowTable() web.Table {
+	t := web.Table{Words: 1, Heads: []string{"", "mean wait", "p95 wait", "mean completion", "p95 completion",
 		"above the bound", "checked"}}
 	for _, x := range r.rows() {
 		checked := "yes"
@@ -260,8 +249,8 @@ func (r *Report) rowTable() pageTable {
 	return t
 }
 
-func (r *Report) userTable() pageTable {
-	t := pageTable{Words: 1, Heads: []string{"user", "jobs", "mean completion as it was", "with Hare", "hours saved",
+func (r *Report) userTable() web.Table {
+	t := web.Table{Words: 1, Heads: []string{"user", "jobs", "mean completion as it was", "with Hare", "hours saved",
 		"jobs earlier", "jobs later"}}
 	for i, u := range r.Users {
 		if len(r.Users) > maxUsers && i >= maxUsers/2 && i < len(r.Users)-maxUsers/2 {
@@ -277,11 +266,11 @@ func (r *Report) userTable() pageTable {
 	return t
 }
 
-func (r *Report) jobTable(jobs []JobRow) *pageTable {
+func (r *Report) jobTable(jobs []JobRow) *web.Table {
 	if len(jobs) == 0 {
 		return nil
 	}
-	t := &pageTable{Words: 3, Heads: []string{"job", "user", "name", "GPUs", "submitted", "ran", "on", "with Hare", "on",
+	t := &web.Table{Words: 3, Heads: []string{"job", "user", "name", "GPUs", "submitted", "ran", "on", "with Hare", "on",
 		"ends earlier by"}}
 	at := func(s float64) string {
 		return time.UnixMicro(r.OriginUs + int64(math.Round(s*1e6))).UTC().Format("01-02 15:04")
@@ -308,8 +297,8 @@ func (r *Report) usersWho() (gain, pay int) {
 	return gain, pay
 }
 
-func (r *Report) idleTable() pageTable {
-	t := pageTable{Words: 2, Heads: []string{"", "type", "held", "slower", "no job", "order", "fragmented", "narrow"}}
+func (r *Report) idleTable() web.Table {
+	t := web.Table{Words: 2, Heads: []string{"", "type", "held", "slower", "no job", "order", "fragmented", "narrow"}}
 	percent := func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 	for _, x := range []struct {
 		name string
@@ -323,8 +312,8 @@ func (r *Report) idleTable() pageTable {
 	return t
 }
 
-func (r *Report) hourTable() pageTable {
-	t := pageTable{Words: 1, Heads: []string{""}}
+func (r *Report) hourTable() web.Table {
+	t := web.Table{Words: 1, Heads: []string{""}}
 	for _, g := range r.GPUs {
 		t.Heads = append(t.Heads, g.Type)
 	}
@@ -349,7 +338,7 @@ func (r *Report) notes() []pageNotes {
 		if len(x.notes) == 0 {
 			continue
 		}
-		t := pageTable{Words: 1, Heads: []string{"what", "how often", "first"}}
+		t := web.Table{Words: 1, Heads: []string{"what", "how often", "first"}}
 		for _, n := range x.notes {
 			t.Rows = append(t.Rows, []string{n.What, fmt.Sprint(n.Count), n.First})
 		}

@@ -29,18 +29,7 @@ var pageBody = template.Must(template.New("").Parse(`<h1>What this cluster needs
 <h2>What was assumed</h2>
 <ul>{{range .Assumed}}<li>{{.}}.</li>
 {{end}}</ul>
-{{define "table"}}<div class="wide" tabindex="0"><table>
-<thead><tr>{{range $i, $h := .Heads}}<th{{if lt $i $.Words}} class="w"{{end}}>{{$h}}</th>{{end}}</tr></thead>
-<tbody>{{range .Rows}}<tr>{{range $i, $c := .}}<td{{if lt $i $.Words}} class="w"{{end}}>{{$c}}</td>{{end}}</tr>
-{{end}}</tbody></table></div>
-{{end}}`))
-
-// pageTable is a table whose first columns are words.
-type pageTable struct {
-	Words int
-	Heads []string
-	Rows  [][]string
-}
+` + web.TableTemplate))
 
 // Page writes the report as one HTML page, which loads nothing from elsewhere.
 func (rep *Report) Page(w io.Writer) error {
@@ -49,12 +38,12 @@ func (rep *Report) Page(w io.Writer) error {
 		Theme, Waits, Front, Queue template.HTML
 		Decision, Why, Assumed     []string
 		What, CertainText          string
-		Table                      pageTable
-		Certain                    *pageTable
+		Table                      web.Table
+		Certain                    *web.Table
 	}{Theme: web.ThemeButton, Decision: rep.Decision, What: rep.what() + ".", Assumed: rep.Assumed,
-		Why: rep.useless(), Table: pageTable{2, head, rows}}
+		Why: rep.useless(), Table: web.Table{2, head, rows}}
 	if lines := rep.proved(); len(lines) > 0 {
-		data.Certain = &pageTable{1, []string{"option", "the mean completion gets shorter by at least", "and by at most"},
+		data.Certain = &web.Table{1, []string{"option", "the mean completion gets shorter by at least", "and by at most"},
 			lines}
 		data.CertainText = fmt.Sprintf("For %s of the history, of plans that know all of them beforehand:", rep.certainOf())
 	}
