@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/internal/words"
@@ -28,6 +29,8 @@ type capacityFlags struct {
 	out            string
 	parallel       int
 	json, quiet    bool
+
+	given func() []string // the flags for texts of clusters that were given
 }
 
 func capacityCommand() *cobra.Command {
@@ -84,9 +87,19 @@ texts; for slurm, kube and ray without files the cluster's own commands are aske
 		"(CSV, compressed) into this folder")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress")
+	own := map[string]bool{}
+	flags.VisitAll(func(fl *pflag.Flag) { own[fl.Name] = true })
 	f.history.add(c)
 	f.history.addKube(c)
 	f.history.addTables(c, "swf")
+	f.given = func() (names []string) {
+		flags.Visit(func(fl *pflag.Flag) {
+			if !own[fl.Name] {
+				names = append(names, fl.Name)
+			}
+		})
+		return names
+	}
 	outputs(c, outputFolder, "output")
 	positive(c, "weeks", "days", "growth", "share", "parallel")
 	return c
@@ -180,6 +193,9 @@ func (f *capacityFlags) readHistory(ctx context.Context, args []string) (err err
 	}
 	if len(args) > 1 {
 		return usageError{fmt.Errorf("capacity takes one instance, or a source first: %.60q is none", args[0])}
+	}
+	if given := f.given(); len(given) > 0 {
+		return usageError{fmt.Errorf("--%s changes nothing for an instance: it is for the texts of a cluster", given[0])}
 	}
 	name := args[0]
 	if info, err := os.Stat(name); err == nil && info.IsDir() {

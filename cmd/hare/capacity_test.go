@@ -36,7 +36,8 @@ func TestCapacityCommand(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"--growth", "0"}, {"--weeks", "0"}, {"--share", "0"}, {"--days", "0"},
-		{"--price", "V100=1,V100=2"}, {"--begins", "soon"}, {"--option", "drop t4 from fri to sat"}, {"slurm"}} {
+		{"--price", "V100=1,V100=2"}, {"--begins", "soon"}, {"--since", "7d"},
+		{"--option", "drop t4 from fri to sat"}, {"slurm"}} {
 		_, errs, code := runHare(t, "", append([]string{"capacity", week}, args...)...)
 		if code != exitUsage || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%q: %d, %s", args, code, errs)

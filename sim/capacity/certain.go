@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -104,7 +105,7 @@ func (p *plan) lastJobs() (*hare.Instance, float64) {
 			out.Jobs = append(out.Jobs, j)
 		}
 	}
-	slices.SortStableFunc(out.Jobs, func(a, b hare.Job) int { return int(signOf(float64(a.ReleaseUs - b.ReleaseUs))) })
+	slices.SortStableFunc(out.Jobs, func(a, b hare.Job) int { return cmp.Compare(a.ReleaseUs, b.ReleaseUs) })
 	out.Jobs = out.Jobs[max(0, len(out.Jobs)-certainJobs):]
 	begin, sum := out.Jobs[0].ReleaseUs, 0.0
 	for i := range out.Jobs {

@@ -84,7 +84,7 @@ func TestCoverage(t *testing.T) {
 // weekOf is a week of a history as it was, with the days before it as warm-up.
 func weekOf(inst *hare.Instance, begin int64) *drawn {
 	w := &drawn{beginUs: warmUpDays * dayUs}
-	for i, j := range inst.Jobs {
+	for _, j := range inst.Jobs {
 		at := j.ReleaseUs - (begin-warmUpDays)*dayUs
 		if at < 0 || at >= (warmUpDays+7)*dayUs {
 			continue
@@ -92,7 +92,7 @@ func weekOf(inst *hare.Instance, begin int64) *drawn {
 		if j.ReleaseUs = at; at < w.beginUs {
 			w.first++
 		}
-		w.jobs, w.source = append(w.jobs, j), append(w.source, i)
+		w.jobs = append(w.jobs, j)
 	}
 	return w
 }

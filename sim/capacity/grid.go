@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -223,12 +224,7 @@ func pareto(cost, wait []float64) (front []int) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case cost[a] != cost[b]:
-			return int(signOf(cost[a] - cost[b]))
-		default:
-			return int(signOf(wait[a] - wait[b]))
-		}
+		return cmp.Or(cmp.Compare(cost[a], cost[b]), cmp.Compare(wait[a], wait[b]))
 	})
 	for _, i := range order {
 		if len(front) == 0 || wait[i] < wait[front[len(front)-1]] {
@@ -236,14 +232,4 @@ func pareto(cost, wait []float64) (front []int) {
 		}
 	}
 	return front
-}
-
-func signOf(x float64) float64 {
-	switch {
-	case x < 0:
-		return -1
-	case x > 0:
-		return 1
-	}
-	return 0
 }

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -21,7 +22,8 @@ type Mix struct {
 	Found bool `json:"found"`
 	// Next is the dearest mix that costs less, and how far it falls short; nil where there is none.
 	Next *Mix `json:"next_cheaper,omitempty"`
-	// MissedS and Missed are the figure of the goal that the most weeks miss, its mean over the weeks, and the limit.
+	// Missed is the part of the goal that the most weeks miss, MissedMeanS its mean over the weeks, and MissedLimitS
+	// its limit.
 	Missed       string  `json:"missed,omitempty"`
 	MissedMeanS  float64 `json:"missed_mean_s,omitempty"`
 	MissedLimitS float64 `json:"missed_limit_s,omitempty"`
@@ -45,7 +47,6 @@ type searcher struct {
 	*grid
 	policy policy
 	known  []tried
-	played int // weeks that were simulated
 }
 
 // cheapest finds the cheapest mix that reaches the goal in the share of weeks: branch and bound over the counts of
@@ -61,56 +62,27 @@ func (s *searcher) cheapest(ctx context.Context) (*Mix, error) {
 		return nil, err
 	}
 	if !ok {
-		m, err := s.mix(ctx, most)
-		return m, err
+		return s.mix(ctx, most)
 	}
-	best, bestCost := most, s.cost(most)
-	counts := make([]int, len(s.buy))
+	best := most
+	counts, last := make([]int, len(s.buy)), len(s.buy)-1
 	var branch func(i int) error
 	branch = func(i int) error {
-		last := i == len(s.buy)-1
-		for counts[i] = 0; ; counts[i] = min(counts[i]+s.buy[i].step, s.buy[i].most) {
-			if !last {
-				clear(counts[i+1:])
-				if s.cost(counts) >= bestCost {
-					break
-				}
-				if err := branch(i + 1); err != nil {
-					return err
-				}
-				if counts[i] == s.buy[i].most {
-					break
-				}
-				continue
+		if i == last {
+			cheaper, err := s.bisect(ctx, counts, s.cost(best))
+			if cheaper != nil {
+				best = cheaper
 			}
-			// The steps of the last type that cost less than the best, of which the first that reaches is wanted.
-			low, high := 0, s.steps(i)
-			for high > 0 && s.costWith(counts, i, high) >= bestCost {
-				high--
-			}
-			if s.costWith(counts, i, high) >= bestCost {
+			return err
+		}
+		for n := range s.steps(i) + 1 {
+			clear(counts[i+1:])
+			if s.costWith(counts, i, n) >= s.cost(best) {
 				return nil
 			}
-			counts[i] = s.gpus(i, high)
-			if ok, err := s.reaches(ctx, counts); err != nil || !ok {
+			if err := branch(i + 1); err != nil {
 				return err
 			}
-			for low < high {
-				mid := (low + high) / 2
-				counts[i] = s.gpus(i, mid)
-				ok, err := s.reaches(ctx, counts)
-				if err != nil {
-					return err
-				}
-				if ok {
-					high = mid
-				} else {
-					low = mid + 1
-				}
-			}
-			counts[i] = s.gpus(i, high)
-			best, bestCost = slices.Clone(counts), s.cost(counts)
-			return nil
 		}
 		return nil
 	}
@@ -122,12 +94,48 @@ func (s *searcher) cheapest(ctx context.Context) (*Mix, error) {
 		return nil, err
 	}
 	m.Found = true
-	if next := s.nextCheaper(bestCost); next != nil {
+	if next := s.nextCheaper(s.cost(best)); next != nil {
 		m.Next, err = s.mix(ctx, next)
 	}
 	return m, err
 }
 
+// bisect finds the fewest GPUs of the last type that reach the goal beside those of the others and cost less than a
+// limit; nil where none do.
+func (s *searcher) bisect(ctx context.Context, counts []int, limit float64) ([]int, error) {
+	last := len(s.buy) - 1
+	low, high := 0, s.affordable(counts, limit)
+	if high < 0 {
+		return nil, nil
+	}
+	counts[last] = s.gpus(last, high)
+	if ok, err := s.reaches(ctx, counts); err != nil || !ok {
+		return nil, err
+	}
+	for low < high {
+		mid := (low + high) / 2
+		counts[last] = s.gpus(last, mid)
+		ok, err := s.reaches(ctx, counts)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
+			high = mid
+		default:
+			low = mid + 1
+		}
+	}
+	counts[last] = s.gpus(last, high)
+	return slices.Clone(counts), nil
+}
+
+// affordable is the greatest number of steps of the last type with which a mix costs less than a limit; −1 if none is.
+func (s *searcher) affordable(counts []int, limit float64) int {
+	last := len(s.buy) - 1
+	return sort.Search(s.steps(last)+1, func(n int) bool { return s.costWith(counts, last, n) >= limit }) - 1
+}
+
+// steps is how many steps of a type a mix may have, and gpus how many GPUs so many steps are.
 func (s *searcher) steps(i int) int { return (s.buy[i].most + s.buy[i].step - 1) / s.buy[i].step }
 
 func (s *searcher) gpus(i, steps int) int { return min(steps*s.buy[i].step, s.buy[i].most) }
@@ -140,6 +148,7 @@ func (s *searcher) cost(counts []int) (sum float64) {
 	return sum
 }
 
+// costWith sets the steps of a type, and returns what the mix costs.
 func (s *searcher) costWith(counts []int, i, steps int) float64 {
 	counts[i] = s.gpus(i, steps)
 	return s.cost(counts)
@@ -151,9 +160,8 @@ func (s *searcher) nextCheaper(cost float64) (best []int) {
 	var walk func(i int)
 	walk = func(i int) {
 		if i == len(s.buy)-1 {
-			n := sort.Search(s.steps(i)+1, func(n int) bool { return s.costWith(counts, i, n) >= cost })
-			if n > 0 {
-				if c := s.costWith(counts, i, n-1); c > found {
+			if n := s.affordable(counts, cost); n >= 0 {
+				if c := s.costWith(counts, i, n); c > found {
 					found, best = c, slices.Clone(counts)
 				}
 			}
@@ -178,12 +186,7 @@ func (s *searcher) of(counts []int) *option {
 			o.add = append(o.add, hare.TypeCount{Type: b.gpuType, Count: counts[i]})
 		}
 	}
-	slices.SortFunc(o.add, func(a, b hare.TypeCount) int {
-		if a.Type < b.Type {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(o.add, func(a, b hare.TypeCount) int { return cmp.Compare(a.Type, b.Type) })
 	return o
 }
 
@@ -255,7 +258,6 @@ func (s *searcher) playWeeks(ctx context.Context, t *tried, weeks []int) error {
 		}
 		return err
 	}, func(i int) error {
-		s.played++
 		if t.weeks[weeks[i]] = -1; reached[i] {
 			t.weeks[weeks[i]] = 1
 		}
@@ -276,7 +278,6 @@ func (s *searcher) mix(ctx context.Context, counts []int) (*Mix, error) {
 		weeks[i], err = s.play(ctx, s.weeks[i], o, s.policy)
 		return err
 	}, func(i int) error {
-		s.played++
 		for x, b := range s.goal {
 			if b.what != "deadlines" {
 				sums[x] += weeks[i].figure(b)

@@ -19,10 +19,10 @@ const AsItIs = "as it is"
 
 // option is one cluster that could be had.
 type option struct {
-	text   string
-	add    []hare.TypeCount // GPUs in service all the time, by type
-	drops  []drop
-	useful []string // why parts of it cannot help, for people
+	text     string
+	add      []hare.TypeCount // GPUs in service all the time, by type
+	drops    []drop
+	unusable []string // why parts of it cannot help, for people
 }
 
 // drop is an outage of nodes, in microseconds of a drawn week.
@@ -83,7 +83,7 @@ func readOption(text string, inst *hare.Instance, s *sampler) (option, error) {
 		o.add = append(o.add, hare.TypeCount{Type: m[1], Count: int(count)})
 	}
 	slices.SortFunc(o.add, func(a, b hare.TypeCount) int { return cmp.Compare(a.Type, b.Type) })
-	o.useful = useless(inst, o.add)
+	o.unusable = unusable(inst, o.add)
 	return o, nil
 }
 
@@ -322,8 +322,8 @@ func subset(a, b []string) bool {
 	return !slices.ContainsFunc(a, func(x string) bool { return !slices.Contains(b, x) })
 }
 
-// useless says which added GPUs no job can use.
-func useless(inst *hare.Instance, add []hare.TypeCount) (out []string) {
+// unusable says which added GPUs no job can use.
+func unusable(inst *hare.Instance, add []hare.TypeCount) (out []string) {
 	for _, g := range add {
 		may := slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool {
 			for i := range j.ShapeCount() {

@@ -41,10 +41,10 @@ func (rep *Report) Page(w io.Writer) error {
 		Table                      web.Table
 		Certain                    *web.Table
 	}{Theme: web.ThemeButton, Decision: rep.Decision, What: rep.what() + ".", Assumed: rep.Assumed,
-		Why: rep.useless(), Table: web.Table{2, head, rows}}
+		Why: rep.notes(), Table: web.Table{Words: 2, Heads: head, Rows: rows}}
 	if lines := rep.proved(); len(lines) > 0 {
-		data.Certain = &web.Table{1, []string{"option", "the mean completion gets shorter by at least", "and by at most"},
-			lines}
+		data.Certain = &web.Table{Words: 1, Rows: lines,
+			Heads: []string{"option", "the mean completion gets shorter by at least", "and by at most"}}
 		data.CertainText = fmt.Sprintf("For %s of the history, of plans that know all of them beforehand:", rep.certainOf())
 	}
 	var err error

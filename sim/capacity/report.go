@@ -147,7 +147,7 @@ func (g *grid) row(c *cell, marked int) Row {
 		s := c.stat(of)
 		return Estimate{s.Mean, s.Half}
 	}
-	r := Row{Option: o.text, Policy: g.policies[c.policy].String(), Marked: marked, Why: o.useful,
+	r := Row{Option: o.text, Policy: g.policies[c.policy].String(), Marked: marked, Why: o.unusable,
 		MeanWaitS:       est(func(f *Figures) float64 { return f.MeanWaitS }),
 		P95WaitS:        est(func(f *Figures) float64 { return f.P95WaitS }),
 		MeanCompletionS: est(func(f *Figures) float64 { return f.MeanCompletionS }),

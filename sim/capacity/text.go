@@ -29,7 +29,7 @@ func (rep *Report) Text(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for _, line := range rep.useless() {
+	for _, line := range rep.notes() {
 		fmt.Fprintln(&b, line)
 	}
 	if proved := rep.proved(); len(proved) > 0 {
@@ -95,8 +95,8 @@ func (rep *Report) table() (head []string, rows [][]string) {
 	return head, rows
 }
 
-// useless says what cannot help, and what the marks in the table mean.
-func (rep *Report) useless() (out []string) {
+// notes says what cannot help, and what the marks in the table mean.
+func (rep *Report) notes() (out []string) {
 	for i := range rep.Rows {
 		if rep.Rows[i].Marked > 0 {
 			out = append(out, "* in some weeks the policy did worse than on a smaller cluster in this table, whose figures "+

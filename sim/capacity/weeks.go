@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -87,7 +88,7 @@ func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64)
 	for d := range s.blocks {
 		for _, b := range s.blocks[d] {
 			slices.SortStableFunc(b.jobs, func(x, y int) int {
-				return int(min(1, max(-1, inst.Jobs[x].ReleaseUs-inst.Jobs[y].ReleaseUs)))
+				return cmp.Compare(inst.Jobs[x].ReleaseUs, inst.Jobs[y].ReleaseUs)
 			})
 		}
 	}
@@ -197,7 +198,6 @@ func (s *sampler) begins() string {
 // drawn is a week that was drawn. Its jobs count from number first on; those before are of the days of warm-up.
 type drawn struct {
 	jobs    []hare.Job
-	source  []int // by job, the job of the history
 	first   int
 	beginUs int64 // when the days that count begin
 }
@@ -248,7 +248,7 @@ func (s *sampler) week(seed uint64, w int) *drawn {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b copied) int { return int(min(1, max(-1, a.us-b.us))) })
+	slices.SortStableFunc(all, func(a, b copied) int { return cmp.Compare(a.us, b.us) })
 	seen := map[string]int{}
 	for _, c := range all {
 		j := s.inst.Jobs[c.job]
@@ -263,7 +263,7 @@ func (s *sampler) week(seed uint64, w int) *drawn {
 		if j.ReleaseUs = c.us; c.us < out.beginUs {
 			out.first++
 		}
-		out.jobs, out.source = append(out.jobs, j), append(out.source, c.job)
+		out.jobs = append(out.jobs, j)
 	}
 	return out
 }
