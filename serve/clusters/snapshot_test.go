@@ -50,13 +50,24 @@ func TestOpenBySnapshot(t *testing.T) {
 	for range 30 {
 		submit(t, c, &clusterdoc.NewJob{Command: []string{"true"}, GPUs: 1})
 	}
-	for ended := 0; ended < 20; {
+	kept := s.journals.SessionStore
+	metas, err := kept.Sessions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var snapshots []store.Snapshot
+	for ended := 0; ended < 20 || len(snapshots) < 2; { // on a busy machine fewer are saved
 		if err := n.sync(c, time.Second); err != nil {
 			t.Fatal(err)
 		}
 		for id := range n.running {
 			n.end(id, 0)
-			ended++
+			if ended++; ended >= 20 {
+				submit(t, c, &clusterdoc.NewJob{Command: []string{"true"}, GPUs: 1})
+			}
+		}
+		if snapshots, err = kept.Snapshots(t.Context(), metas[0].ID); err != nil || ended > 2000 {
+			t.Fatal(ended, len(snapshots), err)
 		}
 	}
 	want, err := c.Jobs(t.Context(), &clusters.Query{Limit: 100})
@@ -64,13 +75,7 @@ func TestOpenBySnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.close()
-	kept := s.journals.SessionStore
-	metas, err := kept.Sessions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	snapshots, err := kept.Snapshots(t.Context(), metas[0].ID)
-	if err != nil || len(snapshots) < 2 {
+	if snapshots, err = kept.Snapshots(t.Context(), metas[0].ID); err != nil || len(snapshots) < 2 {
 		t.Fatal(len(snapshots), err)
 	}
 	flip := func(x *store.Snapshot) {
