@@ -233,6 +233,7 @@ func sharesType(a, b *JobState) bool {
 // that.
 func (l *Scheduler) why(j *JobState, s *online.JobStatus) string {
 	all, _ := l.Room(j)
+	none, lacks := l.NoPlace(j)
 	switch {
 	case s.TasksReady == 0 && j.hold == hare.Rigid:
 		return fmt.Sprintf("Its round %d runs on %s, which it keeps until the job ends.", j.round, count(len(j.gpus),
@@ -240,11 +241,14 @@ func (l *Scheduler) why(j *JobState, s *online.JobStatus) string {
 	case s.TasksReady == 0:
 		return fmt.Sprintf("Its round %d runs (tasks on GPUs: %d of %d). The next round starts when all have ended.",
 			j.round, j.active, j.spec.Tasks)
+	case lacks && none.Code == online.Fragmented:
+		return "No nodes in service that it may use have room for it, even if all of their GPUs were free. Nodes that " +
+			"join would let it start."
 	case all == 0:
 		return "No GPU of a type that it has a profile for is in service. One that joins would let it start."
-	case !l.FitsWhenEmpty(j):
+	case lacks:
 		return fmt.Sprintf("It needs %d GPUs at once, and no type that it may use has that many in service. GPUs "+
-			"that join would let it start.", j.spec.Tasks)
+			"that join would let it start.", l.atOnce(j))
 	}
 	passed := "a job that does not fit is passed over"
 	if l.rule.Strict {

@@ -223,6 +223,10 @@ func (li *lineUp) reason(at int) online.Reason {
 	switch {
 	case j.Ready() == 0:
 		return online.Reason{Text: "It waits for the end of its tasks, or for job_ended."}
+	case lacks && none.Code == online.Fragmented:
+		none.Text = "It waits for nodes that join: no nodes in service that it may use have room for it, even if all of " +
+			"their GPUs were free."
+		return none
 	case all == 0:
 		none.Text = "It waits for a GPU of a type that it has a profile for: none is in service."
 		return none

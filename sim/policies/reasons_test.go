@@ -18,6 +18,8 @@ import (
 
 var secondsInText = regexp.MustCompile(`(\d+(?:\.\d+)?) ?s\b`)
 
+var fewInService = regexp.MustCompile("none is in service|No GPU of a type|that many in service")
+
 // TestReasonsOfSessions lets jobs wait for hours under each policy of sessions, and checks what lists say of them: the
 // states are those that Explain says, a job that waits has a code and at most six words, and no text for people has a
 // time above two minutes in seconds.
@@ -83,6 +85,10 @@ func waitingJob(rng *rand.Rand, i int, nodes bool) *hare.Job {
 		if nodes {
 			j.GPUsPerTask = 2
 		}
+	case 3:
+		if nodes && i%4 == 0 {
+			j.Tasks, j.GPUsPerTask = 1, 6 // there are as many, but not on one node
+		}
 	}
 	return j
 }
@@ -106,6 +112,10 @@ func checkRows(t *testing.T, policy string, p online.Observable, seen map[string
 			if words := len(strings.Fields(why.Short)); words > 6 || (words == 0) != (why.Code == "") {
 				t.Errorf("%s: %s: %q", policy, r.Job, why.Short)
 			}
+		}
+		if text := s.Why + r.Reason.Text; s.Reason.Code == online.Fragmented &&
+			fewInService.MatchString(text) { // there are enough, but not where the job needs them
+			t.Errorf("%s: %q", policy, text)
 		}
 		if r.State != "running" && s.TasksReady > 0 && s.Reason.Code == "" {
 			t.Errorf("%s: %+v", policy, s)
