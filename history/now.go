@@ -312,6 +312,7 @@ func (b *builder) waitingJob(j *placedJob, inst *hare.Instance, room room) hare.
 			if len(whole.types) > 1 && len(named) > 0 {
 				named = whole.types
 				excludeNodes(&out, whole.without)
+				b.sortOnly(&out)
 			}
 			b.rep.assume("wants whole nodes: takes all GPUs of so many nodes", j.Place)
 			break

@@ -53,7 +53,13 @@ const (
 	floorMoved    = 0.05  // least moved weight in the preconditioner, as a share of what could move
 	minDelta      = 1e-6  // delta at which climbing stops
 	lookback      = 16    // steps
+
+	// leastScale is where the scale of the averaged progress is folded in, long before a float has no smaller ones.
+	leastScale = 0x1p-500
 )
+
+// This does not compile unless deflect is a half, as climb takes it to be.
+const _ = uint(2*deflect-1) + uint(1-2*deflect)
 
 // climb makes up to iters steps from cur, leaves the best prices in best and cur, and
 // returns the number of steps. The end of the context stops it without an error.
@@ -66,8 +72,16 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 	since := 0
 	fresh := true // whether dir starts from the gradient at cur
 	// Each step halves the share of the steps before in the averaged progress. It counts twice as much as the one
-	// before instead, and all are scaled at the end, which rounds the same.
+	// before instead, and all are scaled at the end, which rounds the same, since deflect is a half.
 	scale := 1.0
+	fold := func() {
+		for _, row := range a.progress {
+			for g := range row {
+				row[g] *= scale
+			}
+		}
+		scale = 1
+	}
 	var past [lookback]float64
 	for range iters {
 		if i := steps % lookback; a.minGain > 0 {
@@ -75,6 +89,9 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 				break
 			}
 			past[i] = a.value
+		}
+		if scale < leastScale {
+			fold()
 		}
 		scale *= 1 - deflect
 		weight := deflect / scale
@@ -124,11 +141,7 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 		a.step(v, dir, pre, slope)
 	}
 	if scale < 1 {
-		for _, row := range a.progress {
-			for g := range row {
-				row[g] *= scale
-			}
-		}
+		fold()
 	}
 	a.cur.copyFrom(a.best)
 	return steps

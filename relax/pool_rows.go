@@ -50,7 +50,7 @@ func (pr *problem) splitModes() {
 	cpus, memory := pr.prices(hare.PoolCPUs), pr.prices(hare.PoolMemory)
 	usable := map[roomKey][]int{}
 	rows := map[compositeKey]int{}
-	var flat []mode // of all jobs, one after another, as the oracle goes through them
+	var flat []mode // of all jobs, as the oracle goes through them
 	for i := range pr.jobs {
 		mj, j := &pr.specs[i], &pr.jobs[i]
 		var quotas [][]int

@@ -79,11 +79,10 @@ func (h *helper) forgetIfIdle() {
 	if idle {
 		delete(h.all, h.key)
 		h.turns.forget(h.key.name())
+		// Where it was added. A helper of the same key that is made next adds the job anew.
+		_ = h.workers.Remove(h.key.name())
 	}
 	h.mu.Unlock()
-	if idle {
-		_ = h.workers.Remove(h.key.name()) // where it was added
-	}
 }
 
 // bring has the parameters of the task's round in the node: the first task of a round fetches them for all others.

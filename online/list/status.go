@@ -113,7 +113,8 @@ func (l *Scheduler) Rows() []online.JobRow {
 		priorities[j] = l.rule.Priority(l, j)
 	}
 	slices.SortStableFunc(jobs, func(a, b *JobState) int {
-		if a.guarded.ticket != b.guarded.ticket { // the guard serves them first, by ticket
+		// The guard serves jobs with a ticket first, by ticket; 0 is none, which less one is the largest number.
+		if a.guarded.ticket != b.guarded.ticket {
 			return cmp.Compare(uint64(a.guarded.ticket-1), uint64(b.guarded.ticket-1))
 		}
 		return cmp.Compare(priorities[a], priorities[b])
