@@ -1,7 +1,9 @@
 package capacity
 
 import (
+	"cmp"
 	"flag"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
@@ -14,7 +16,7 @@ var coverage = flag.String("hare.coverage", "", "an instance: report how often w
 	"cover those of its second half")
 
 // TestCoverage draws weeks from the first half of a history and reports how many weeks of the second half lie in the
-// middle nine tenths of them.
+// middle nine tenths of them, as they are and with more jobs than the first half tells of.
 func TestCoverage(t *testing.T) {
 	if *coverage == "" {
 		t.Skip("give -args -hare.coverage=INSTANCE")
@@ -50,7 +52,33 @@ func TestCoverage(t *testing.T) {
 	if err := g.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for q := range p.policies {
+	covered, all := coverageOf(t, g, &second, half+warmUpDays, last)
+	if 2*covered < all {
+		t.Errorf("%d of %d figures of real weeks lie in the middle nine tenths of drawn ones", covered, all)
+	}
+	for _, j := range second.Jobs[:len(second.Jobs):len(second.Jobs)] {
+		if r := rand.New(rand.NewPCG(2, uint64(j.ReleaseUs))); r.IntN(10) < 3 {
+			j.ID += "+"
+			second.Jobs = append(second.Jobs, j)
+		}
+	}
+	slices.SortStableFunc(second.Jobs, func(a, b hare.Job) int { return cmp.Compare(a.ReleaseUs, b.ReleaseUs) })
+	t.Log("with three of ten jobs twice:")
+	coverageOf(t, g, &second, half+warmUpDays, last)
+}
+
+// coverageOf plays the whole weeks of a history from a day on, and returns how many of their figures lie in the middle
+// nine tenths of the drawn weeks, and how many there are.
+func coverageOf(t *testing.T, g *grid, inst *hare.Instance, first, lastUs int64) (covered, all int) {
+	for q := range g.policies {
+		var weeks []*Figures
+		for begin := first; (begin+7)*dayUs <= lastUs; begin += 7 {
+			w, err := g.play(t.Context(), weekOf(inst, begin), &g.options[0], g.policies[q])
+			if err != nil {
+				t.Fatal(err)
+			}
+			weeks = append(weeks, g.figures(w))
+		}
 		for _, x := range []struct {
 			name string
 			of   func(*Figures) float64
@@ -63,22 +91,17 @@ func TestCoverage(t *testing.T) {
 				drawn = append(drawn, x.of(w))
 			}
 			slices.Sort(drawn)
-			in, all := 0, 0
-			for begin := half + warmUpDays; (begin+7)*dayUs <= last; begin += 7 {
-				w := weekOf(&second, begin)
-				got, err := p.play(t.Context(), w, &p.options[0], p.policies[q])
-				if err != nil {
-					t.Fatal(err)
-				}
-				if v := x.of(g.figures(got)); v >= drawn[1] && v <= drawn[38] {
+			low, high, in := drawn[1], drawn[len(drawn)-2], 0
+			for _, w := range weeks {
+				if v := x.of(w); v >= low && v <= high {
 					in++
 				}
-				all++
 			}
-			t.Logf("%s, %s: %d of %d weeks lie between %.0f and %.0f", p.policies[q], x.name, in, all, drawn[1],
-				drawn[38])
+			t.Logf("%s, %s: %d of %d weeks lie between %.0f and %.0f", g.policies[q], x.name, in, len(weeks), low, high)
+			covered, all = covered+in, all+len(weeks)
 		}
 	}
+	return covered, all
 }
 
 // weekOf is a week of a history as it was, with the days before it as warm-up.
