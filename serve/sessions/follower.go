@@ -20,6 +20,9 @@ import (
 // seen.
 const followEvery = 100 * time.Millisecond
 
+// followRetry is how long after a failure the same state is read again: what it names may have become readable.
+const followRetry = time.Second
+
 // Follow shows the session that a helper (slurm, kube or ray) keeps in a directory, as the session id of all tenants,
 // until ctx ends. What cannot be read yet is tried again, and the last state that was read stays. Where the helper
 // begins another session, it takes the place of the one before.
@@ -68,16 +71,17 @@ func (ss *Sessions) followedAs(id string, f *followed, cfg SessionConfig) *Sessi
 func (ss *Sessions) look(s *Session) *Session {
 	f := s.followed
 	info, err := os.Stat(filepath.Join(f.dir, sessiondoc.HelperFile))
-	if err == nil && f.seen != nil && os.SameFile(info, f.seen) && info.ModTime().Equal(f.seen.ModTime()) {
+	if err == nil && f.seen != nil && os.SameFile(info, f.seen) && info.ModTime().Equal(f.seen.ModTime()) &&
+		(f.retry.IsZero() || time.Now().Before(f.retry)) {
 		return s
 	}
-	f.seen = info
+	f.seen, f.retry = info, time.Time{}
 	next := &followed{helper: f.helper, dir: f.dir, seen: info}
 	cfg, err := next.read(ss)
 	if err != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.fault = err.Error()
+		f.fault, f.retry = err.Error(), time.Now().Add(followRetry)
 		return s
 	}
 	if f.actor == nil || f.state.Log != next.state.Log {

@@ -28,6 +28,7 @@ const (
 type followed struct {
 	helper, dir string
 	seen        os.FileInfo // of the state that was read or tried last; used by the follower alone
+	retry       time.Time   // when a state that could not be read is tried again; used by the follower alone
 
 	mu    sync.Mutex
 	actor *actor // which has the policy, and never runs; nil: nothing was read

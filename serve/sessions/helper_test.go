@@ -161,6 +161,21 @@ func TestFollowedDirectory(t *testing.T) {
 	if o, err := s.Outlook(ctx); err != nil || len(o.Rows) != 2 {
 		t.Error(o, err)
 	}
+	// A log that can be read again is, although the helper has written nothing.
+	log, away := filepath.Join(h.dir, h.state.Log), filepath.Join(h.dir, "away")
+	if err := os.Rename(log, away); err != nil {
+		t.Fatal(err)
+	}
+	h.rewrite()
+	for _, want := range []string{"no such file", ""} {
+		for i := 0; !strings.Contains(s.Info().Followed.Fault, want) || want == "" && s.Info().Followed.Fault != ""; i++ {
+			if i == 5000 {
+				t.Fatal(s.Info().Followed)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		_ = os.Rename(away, log)
+	}
 	// Of the helper's next session, another one is there.
 	h.begin("session-2.ndjson")
 	h.loop("other", now)

@@ -84,6 +84,8 @@ func ChangePreview(id string, p *clusterdoc.ChangePreview, now time.Time) string
 			if x.e.Reason != "" {
 				text += ": " + words.Plain(x.e.Reason)
 			}
+		case *x.e.ExpectedInS == 0: // a plan says this of a job that runs, too
+			text = "runs or starts " + startAndEnd(x.e, now)
 		}
 		fmt.Fprintf(&out, x.format, text)
 	}
