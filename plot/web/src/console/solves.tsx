@@ -282,6 +282,7 @@ export function SolvePage({ id, server }: { id: string; server: Server }) {
 }
 
 const MOST = 10; // jobs that are listed
+const READ = 10_000; // jobs of each solve that are compared, those that end first
 
 // Compare puts two solves beside each other.
 export function Compare({ a, b }: { a: string; b: string }) {
@@ -303,7 +304,7 @@ export function Compare({ a, b }: { a: string; b: string }) {
     if (!ready) return;
     const stop = new AbortController();
     const read = (id: string) =>
-      get<{ jobs: Ends[] }>(`${pathOf(id)}/jobs?sort=end&limit=10000`, stop.signal).then(r => r.jobs);
+      get<{ jobs: Ends[] }>(`${pathOf(id)}/jobs?sort=end&limit=${READ}`, stop.signal).then(r => r.jobs);
     Promise.all([read(a), read(b)]).then(setEnds, () => undefined);
     return () => stop.abort();
   }, [a, b, ready]);
@@ -355,6 +356,7 @@ export function Compare({ a, b }: { a: string; b: string }) {
           <p class="answer">
             {count(later.sooner, "job")} sooner, {whole(later.later)} later, {whole(later.equal)} at the same
             time
+            {first.jobs > READ && `, of those that are among the first ${whole(READ)} to end in both`}
           </p>
           {later.most.length > 0 && (
             <Table label="Jobs whose ends differ the most" heads={["Job", "First", "Second", "Difference"]}>
