@@ -95,16 +95,8 @@ func TestHold(t *testing.T) {
 			}
 			job = await(t, c, first, clusterdoc.JobRunning, n)
 		}
-		d, err := c.Describe(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		session, err := s.sessions.Session(t.Context(), "", d.Session)
-		if err != nil {
-			t.Fatal(err)
-		}
 		weight := int64(0)
-		for rec, err := range session.Log(t.Context(), 0) {
+		for rec, err := range sessionOf(t, s, c).Log(t.Context(), 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +133,6 @@ func TestChangeKeepsTheKey(t *testing.T) {
 // what is expected then.
 func TestPreviewChange(t *testing.T) {
 	moved, delayed, advanced := 0, 0, 0
-	// Plans are made aside. On a busy machine a session may make one more between two events, which finds another plan.
 	var others []string
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -181,57 +172,28 @@ func TestPreviewChange(t *testing.T) {
 		case rng.IntN(2) == 0:
 			x = &clusterdoc.JobPatch{Hold: new(true)}
 		}
-		was := expectedEnds(t, c)
+		was := expectedEnds(t, s, c, ids)
 		p, err := c.PreviewChange(t.Context(), id, x)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := expectedEnds(t, c); !gocmp.Equal(got, was) {
+		if got := expectedEnds(t, s, c, ids); !gocmp.Equal(got, was) {
 			t.Errorf("seed %d: the preview has changed %s", seed, gocmp.Diff(was, got))
 		}
 		change(t, c, id, x)
 		settle(t, s, c)
-		now := expectedEnds(t, c)
-		var faults []string
-		miss := func(form string, args ...any) {
-			faults = append(faults, fmt.Sprintf("seed %d: "+form, append([]any{seed}, args...)...))
-		}
-		if got, want := fmt.Sprint(number(p.Before.ExpectedEndInS), number(p.After.ExpectedEndInS)),
-			fmt.Sprint(was[id], now[id]); got != want {
-			miss("%s is to end in %s and not %s: %s", id, got, want, toJSON(p))
-		}
-		for _, d := range p.Delays {
-			if was[d.Job]+d.ByS != now[d.Job] {
-				miss("%s ends in %v after %v: %s", d.Job, now[d.Job], was[d.Job], toJSON(d))
-			}
-		}
-		for _, d := range p.Advances {
-			if was[d.Job]-d.ByS != now[d.Job] {
-				miss("%s ends in %v after %v: %s", d.Job, now[d.Job], was[d.Job], toJSON(d))
-			}
-		}
-		later, earlier := 0, 0
-		for _, other := range ids {
-			switch {
-			case other == id || was[other] < 0 || now[other] < 0:
-			case now[other] > was[other]:
-				later++
-			case now[other] < was[other]:
-				earlier++
-			}
-		}
-		if later != p.Delayed || earlier != p.Advanced {
-			miss("%d end later and %d earlier: %s", later, earlier, toJSON(p))
-		}
+		now := expectedEnds(t, s, c, ids)
+		later, earlier, faults := compare(p, id, was, now)
 		if len(faults) > 0 {
-			others = append(others, strings.Join(faults, "\n"))
+			others = append(others, fmt.Sprintf("seed %d: %s: %s", seed, strings.Join(faults, "; "), toJSON(p)))
 		}
 		if was[id] != now[id] {
 			moved++
 		}
 		delayed, advanced = delayed+later, advanced+earlier
 	}
-	if len(others) > 2 {
+	// A session makes plans aside and goes on from the last one, so that it may find another plan than the preview.
+	if t.Logf("%d of 200 sessions found another plan", len(others)); len(others) > 4 {
 		t.Error(strings.Join(others, "\n"))
 	}
 	if moved < 50 || delayed < 50 || advanced < 50 {
@@ -239,16 +201,56 @@ func TestPreviewChange(t *testing.T) {
 	}
 }
 
-// expectedEnds are in how many seconds jobs are expected to end; -1 where nobody knows.
-func expectedEnds(t *testing.T, c *clusters.Cluster) map[string]float64 {
+// compare says in what a preview of a change of a job differs from when jobs were to end before and after the change,
+// and how many others end later and earlier.
+func compare(p *clusterdoc.ChangePreview, id string, was, now map[string]float64) (later, earlier int,
+	faults []string) {
+	miss := func(form string, args ...any) { faults = append(faults, fmt.Sprintf(form, args...)) }
+	if got, want := fmt.Sprint(number(p.Before.ExpectedEndInS), number(p.After.ExpectedEndInS)),
+		fmt.Sprint(was[id], now[id]); got != want {
+		miss("%s is to end in %s and not %s", id, got, want)
+	}
+	for _, d := range p.Delays {
+		if was[d.Job]+d.ByS != now[d.Job] {
+			miss("%s ends in %v after %v", d.Job, now[d.Job], was[d.Job])
+		}
+	}
+	for _, d := range p.Advances {
+		if was[d.Job]-d.ByS != now[d.Job] {
+			miss("%s ends in %v after %v", d.Job, now[d.Job], was[d.Job])
+		}
+	}
+	for other := range was {
+		switch {
+		case other == id || was[other] < 0 || now[other] < 0:
+		case now[other] > was[other]:
+			later++
+		case now[other] < was[other]:
+			earlier++
+		}
+	}
+	if later != p.Delayed || earlier != p.Advanced {
+		miss("%d end later and %d earlier", later, earlier)
+	}
+	return later, earlier, faults
+}
+
+// expectedEnds are in how many seconds jobs are expected to end by the plan as it is; -1 where nobody knows. Lists may
+// be of a little earlier.
+func expectedEnds(t *testing.T, s *server, c *clusters.Cluster, jobs []string) map[string]float64 {
 	t.Helper()
-	list, err := c.Jobs(t.Context(), &clusters.Query{Limit: 20})
+	plan, err := sessionOf(t, s, c).Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ends := map[string]float64{}
-	for _, job := range list.Jobs {
-		ends[job.ID] = number(job.ExpectedEndInS)
+	for _, id := range jobs {
+		ends[id] = -1
+	}
+	for i := range plan.Jobs {
+		if p := &plan.Jobs[i]; p.EndUs >= 0 {
+			ends[p.Job] = float64(max(p.EndUs, p.EarliestEndUs)-plan.AtUs) / 1e6
+		}
 	}
 	return ends
 }
