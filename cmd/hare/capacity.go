@@ -26,6 +26,7 @@ type capacityFlags struct {
 	history        historyFlags
 	req            capacity.Request
 	prices, begins string
+	growth         []string
 	out            string
 	parallel       int
 	json, quiet    bool
@@ -77,7 +78,8 @@ texts; for slurm, kube and ray without files the cluster's own commands are aske
 		"GPUs of each type, e.g. H100=64,T4=128")
 	flags.IntVar(&f.req.Weeks, "weeks", 20, "how many weeks are drawn")
 	flags.IntVar(&f.req.Days, "days", 7, "how many days a drawn week has")
-	flags.Float64Var(&f.req.Growth, "growth", 1, "multiply the jobs of the history, e.g. 1.3")
+	flags.StringSliceVar(&f.growth, "growth", nil, "multiply the jobs of the history, e.g. 1.3; those of a user, an "+
+		"account, a name or a pattern for IDs by example, e.g. ann=3 for two more like ann (default 1)")
 	flags.StringVar(&f.begins, "begins", "", "when an instance begins, e.g. 2026-11-16, so that days of the week "+
 		"are known")
 	flags.Uint64Var(&f.req.Seed, "seed", 1, "seed of the draws")
@@ -101,7 +103,7 @@ texts; for slurm, kube and ray without files the cluster's own commands are aske
 		return names
 	}
 	outputs(c, outputFolder, "output")
-	positive(c, "weeks", "days", "growth", "share", "parallel")
+	positive(c, "weeks", "days", "share", "parallel")
 	return c
 }
 
@@ -111,6 +113,9 @@ func (f *capacityFlags) run(ctx context.Context, args []string, w io.Writer) err
 			"(" + strings.Join(slices.Concat(history.Sources, history.PublicSources), ", ") + ") and the files to read")}
 	}
 	if err := f.readHistory(ctx, args); err != nil {
+		return err
+	}
+	if err := f.readGrowth(); err != nil {
 		return err
 	}
 	if err := f.readPrices(); err != nil {
@@ -209,6 +214,23 @@ func (f *capacityFlags) readHistory(ctx context.Context, args []string) (err err
 		if f.req.Origin, err = time.Parse(time.DateOnly, f.begins); err != nil {
 			return usageError{fmt.Errorf("--begins: %q is not a date such as 2026-11-16", f.begins)}
 		}
+	}
+	return nil
+}
+
+// readGrowth reads --growth: a factor, and examples with factors of their own.
+func (f *capacityFlags) readGrowth() error {
+	for _, text := range f.growth {
+		if strings.Contains(text, "=") {
+			f.req.Grow = append(f.req.Grow, text)
+			continue
+		}
+		x, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if err != nil || !(x > 0) || f.req.Growth != 0 {
+			return usageError{fmt.Errorf("--growth: %.80q: give one factor above 0, such as 1.3, and examples such as ann=2",
+				text)}
+		}
+		f.req.Growth = x
 	}
 	return nil
 }

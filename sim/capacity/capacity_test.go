@@ -172,6 +172,37 @@ func TestSparse(t *testing.T) {
 	}
 }
 
+// TestGrow checks that examples grow by their own factors, by user, class and pattern, and all others by the one given.
+func TestGrow(t *testing.T) {
+	inst := history(350)
+	for i := range inst.Jobs {
+		if i%5 == 3 { // all jobs of u3
+			inst.Jobs[i].Hints = &hare.JobHints{Class: []hare.ClassLabel{{Name: "name", Value: "llama"}}}
+		}
+	}
+	count := func(growth float64, grow ...string) (rep *capacity.Report, jobs map[string]float64) {
+		jobs = map[string]float64{}
+		rep = plan(t, capacity.Request{History: inst, Weeks: 20, Growth: growth, Grow: grow}, capacity.Config{
+			Week: func(_, _ string, _ int, w *capacity.Week) error {
+				for i := range w.Jobs {
+					jobs[w.Jobs[i].User]++
+				}
+				return nil
+			}})
+		return rep, jobs
+	}
+	_, before := count(0)
+	rep, after := count(1.5, "u1=3", "llama=0", "j?9=2") // j?9: of u4, j19, j29 …
+	for user, factor := range map[string]float64{"u0": 1.5, "u1": 3, "u2": 1.5, "u3": 0} {
+		if math.Abs(after[user]/before[user]-factor) > 0.15 {
+			t.Errorf("%s has %v jobs after %v, want %v times as many", user, after[user], before[user], factor)
+		}
+	}
+	if l := rep.Grow; len(l) != 3 || l[0].Jobs != 70 || l[1].Jobs != 70 || l[2].Jobs != 9 {
+		t.Errorf("%+v", rep.Grow)
+	}
+}
+
 // TestRefusals checks that each bad input gives one line that names the field and what to do.
 func TestRefusals(t *testing.T) {
 	one := func(change func(*capacity.Request)) *capacity.Request {
@@ -226,6 +257,11 @@ func TestRefusals(t *testing.T) {
 		}),
 		"days: the history has jobs of 7 days, and weeks of 14 days": one(func(r *capacity.Request) { r.Days = 14 }),
 		"growth: -1: give a factor above 0":                          one(func(r *capacity.Request) { r.Growth = -1 }),
+		"growth: \"1,3\": give a factor such as 1.3": one(func(r *capacity.Request) { r.Grow = []string{"1,3"} }),
+		"growth: \"ann=-1\": give a factor from 0": one(func(r *capacity.Request) { r.Grow = []string{"ann=-1"} }),
+		"growth: no job of the history has the user, account, name or ID \"zoe\"": one(func(r *capacity.Request) {
+			r.Grow = []string{"zoe=2"}
+		}),
 		"weeks: -1":                                                  one(func(r *capacity.Request) { r.Weeks = -1 }),
 		"share: 2":                                                   one(func(r *capacity.Request) { r.Share = 2 }),
 		"policy: unknown policy": one(func(r *capacity.Request) {

@@ -76,7 +76,11 @@ func (p *plan) readTexts() (err error) {
 	if p.goal, err = readGoal(p.Goal); err != nil {
 		return err
 	}
-	if p.draw, err = newSampler(p.History, p.Origin, p.Days, p.Growth); err != nil {
+	likes, err := readGrow(p.Grow, p.History)
+	if err != nil {
+		return err
+	}
+	if p.draw, err = newSampler(p.History, p.Origin, p.Days, p.Growth, likes); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(p.goal, func(b bar) bool { return b.what == "deadlines" }) &&

@@ -33,6 +33,7 @@ type Report struct {
 	Weeks       int     `json:"weeks"`
 	Days        int     `json:"days"`
 	Growth      float64 `json:"growth"`
+	Grow        []Like  `json:"grow,omitempty"`
 	WeekJobs    float64 `json:"week_jobs"`
 	Goal        string  `json:"goal,omitempty"`
 	Share       float64 `json:"share,omitempty"`
@@ -103,8 +104,8 @@ func Plan(ctx context.Context, req *Request, cfg Config, first func(Certain)) (*
 	}
 	g := newGrid(p, cfg)
 	rep := &Report{Hare: DocumentVersion, Version: cfg.Version, Source: p.Source, Seed: p.Seed, Jobs: len(p.History.Jobs),
-		HistoryDays: len(p.draw.blocks), Weeks: p.Weeks, Days: p.Days, Growth: p.Growth, Goal: p.goal.String(),
-		Prices: p.Prices}
+		HistoryDays: len(p.draw.blocks), Weeks: p.Weeks, Days: p.Days, Growth: p.Growth, Grow: p.draw.likes,
+		Goal: p.goal.String(), Prices: p.Prices}
 	if rep.Goal != "" {
 		rep.Share = p.Share
 	}

@@ -31,6 +31,8 @@ type Request struct {
 	Weeks, Days int
 	// Growth multiplies the jobs; zero means 1.
 	Growth float64
+	// Grow are examples that grow by a factor of their own, as ann=2; see Like.
+	Grow []string
 	Seed   uint64
 }
 

@@ -19,7 +19,9 @@ func (rep *Report) Text(out io.Writer) error {
 	for _, s := range rep.Decision {
 		fmt.Fprintln(&b, s)
 	}
-	b.WriteByte('\n')
+	if len(rep.Decision) > 0 {
+		b.WriteByte('\n')
+	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	head, rows := rep.table()
 	fmt.Fprintln(w, strings.ToUpper(strings.Join(head, "\t")))
@@ -51,6 +53,9 @@ func (rep *Report) what() string {
 	growth := ""
 	if rep.Growth != 1 {
 		growth = fmt.Sprintf(", × %v", rep.Growth)
+	}
+	for _, l := range rep.Grow {
+		growth += fmt.Sprintf(", %s × %v", l.Name, l.Factor)
 	}
 	return fmt.Sprintf("%s of %s of history, drawn into %s of %s%s with %.0f jobs each", words.Count(rep.Jobs, "job"),
 		words.Count(rep.HistoryDays, "day"),

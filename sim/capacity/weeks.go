@@ -26,17 +26,24 @@ type sampler struct {
 	origin time.Time
 	days   int
 	growth float64
+	likes  []Like // examples that grow otherwise
 	blocks [][]block           // by day of the history
-	likes  [7][]int            // by day of a week, the days of the history that may stand for it
-	active [7]map[string][]int // by day of a week and user, those of them on which the user submitted jobs
+	alike  [7][]int            // by day of a week, the days of the history that may stand for it
+	active [7]map[who][]int    // by day of a week and user, those of them on which the user submitted jobs
 	lost   lost
 	// cluster is that of the end of the history, in service all the time.
 	cluster hare.Cluster
 }
 
-// block are the jobs that a user submitted on a day, in the order of submission.
-type block struct {
+// who submitted jobs: a user, with the number of the example that names the jobs, or -1.
+type who struct {
 	user string
+	like int
+}
+
+// block are the jobs that somebody submitted on a day, in the order of submission.
+type block struct {
+	who
 	jobs []int
 }
 
@@ -44,8 +51,8 @@ type block struct {
 type lost struct{ running, after, nodes, busy int }
 
 // newSampler makes the blocks of a history; origin is the date of its time 0, or the zero time.
-func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64) (*sampler, error) {
-	s := &sampler{inst: inst, origin: origin, days: days, growth: growth}
+func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64, likes []Like) (*sampler, error) {
+	s := &sampler{inst: inst, origin: origin, days: days, growth: growth, likes: likes}
 	last, jobs := int64(0), 0
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
@@ -74,14 +81,14 @@ func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64)
 			continue
 		}
 		day := (j.ReleaseUs + s.midnightUs()) / dayUs
-		user := ""
+		by := who{like: exampleOf(likes, j)}
 		if len(j.Users) > 0 {
-			user = j.Users[0]
+			by.user = j.Users[0]
 		}
-		at := slices.IndexFunc(s.blocks[day], func(b block) bool { return b.user == user })
+		at := slices.IndexFunc(s.blocks[day], func(b block) bool { return b.who == by })
 		if at < 0 {
 			at = len(s.blocks[day])
-			s.blocks[day] = append(s.blocks[day], block{user: user})
+			s.blocks[day] = append(s.blocks[day], block{who: by})
 		}
 		s.blocks[day][at].jobs = append(s.blocks[day][at].jobs, i)
 	}
@@ -137,16 +144,16 @@ func (s *sampler) match() {
 		}
 		switch {
 		case len(same) >= sameDays:
-			s.likes[d] = same
+			s.alike[d] = same
 		case len(kind) > 0:
-			s.likes[d] = kind
+			s.alike[d] = kind
 		default:
-			s.likes[d] = all
+			s.alike[d] = all
 		}
-		s.active[d] = map[string][]int{}
-		for _, x := range s.likes[d] {
+		s.active[d] = map[who][]int{}
+		for _, x := range s.alike[d] {
 			for _, b := range s.blocks[x] {
-				s.active[d][b.user] = append(s.active[d][b.user], x)
+				s.active[d][b.who] = append(s.active[d][b.who], x)
 			}
 		}
 	}
@@ -213,7 +220,7 @@ func (s *sampler) week(seed uint64, w int) *drawn {
 	}
 	var all []copied
 	for d := -warmUpDays; d < s.days; d++ {
-		from := s.likes[((d%7)+7)%7]
+		from := s.alike[((d%7)+7)%7]
 		day := from[r.IntN(len(from))]
 		shift := int64(d+warmUpDays-day)*dayUs + s.midnightUs()
 		add := func(b block, shift int64, extra int) {
@@ -227,6 +234,9 @@ func (s *sampler) week(seed uint64, w int) *drawn {
 		}
 		for _, b := range s.blocks[day] {
 			rest := s.growth
+			if b.like >= 0 {
+				rest = s.likes[b.like].Factor
+			}
 			for extra := 0; rest > 0; extra++ {
 				keep := rest >= 1 || r.Float64() < rest
 				rest--
@@ -238,10 +248,10 @@ func (s *sampler) week(seed uint64, w int) *drawn {
 					continue
 				}
 				// What grows is drawn by user: what the user did on another such day.
-				days := s.active[((d%7)+7)%7][b.user]
+				days := s.active[((d%7)+7)%7][b.who]
 				other := days[r.IntN(len(days))]
 				for _, x := range s.blocks[other] {
-					if x.user == b.user {
+					if x.who == b.who {
 						add(x, int64(d+warmUpDays-other)*dayUs+s.midnightUs(), extra)
 					}
 				}
