@@ -257,13 +257,13 @@ func TestRefusals(t *testing.T) {
 		}),
 		"days: the history has jobs of 7 days, and weeks of 14 days": one(func(r *capacity.Request) { r.Days = 14 }),
 		"growth: -1: give a factor above 0":                          one(func(r *capacity.Request) { r.Growth = -1 }),
-		"growth: \"1,3\": give a factor such as 1.3": one(func(r *capacity.Request) { r.Grow = []string{"1,3"} }),
-		"growth: \"ann=-1\": give a factor from 0": one(func(r *capacity.Request) { r.Grow = []string{"ann=-1"} }),
+		"growth: \"1,3\": give a factor such as 1.3":                 one(func(r *capacity.Request) { r.Grow = []string{"1,3"} }),
+		"growth: \"ann=-1\": give a factor from 0":                   one(func(r *capacity.Request) { r.Grow = []string{"ann=-1"} }),
 		"growth: no job of the history has the user, account, name or ID \"zoe\"": one(func(r *capacity.Request) {
 			r.Grow = []string{"zoe=2"}
 		}),
-		"weeks: -1":                                                  one(func(r *capacity.Request) { r.Weeks = -1 }),
-		"share: 2":                                                   one(func(r *capacity.Request) { r.Share = 2 }),
+		"weeks: -1": one(func(r *capacity.Request) { r.Weeks = -1 }),
+		"share: 2":  one(func(r *capacity.Request) { r.Share = 2 }),
 		"policy: unknown policy": one(func(r *capacity.Request) {
 			r.Policies = []string{"slrm"}
 		}),

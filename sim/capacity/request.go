@@ -33,7 +33,7 @@ type Request struct {
 	Growth float64
 	// Grow are examples that grow by a factor of their own, as ann=2; see Like.
 	Grow []string
-	Seed   uint64
+	Seed uint64
 }
 
 // Now stands for the policy of Request.Now.

@@ -26,10 +26,10 @@ type sampler struct {
 	origin time.Time
 	days   int
 	growth float64
-	likes  []Like // examples that grow otherwise
-	blocks [][]block           // by day of the history
-	alike  [7][]int            // by day of a week, the days of the history that may stand for it
-	active [7]map[who][]int    // by day of a week and user, those of them on which the user submitted jobs
+	likes  []Like           // examples that grow otherwise
+	blocks [][]block        // by day of the history
+	alike  [7][]int         // by day of a week, the days of the history that may stand for it
+	active [7]map[who][]int // by day of a week and user, those of them on which the user submitted jobs
 	lost   lost
 	// cluster is that of the end of the history, in service all the time.
 	cluster hare.Cluster
