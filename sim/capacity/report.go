@@ -240,7 +240,7 @@ func (rep *Report) decide() (out []string) {
 		if best >= 0 {
 			out = append(out, fmt.Sprintf("%s reaches a %s in %s of weeks%s.", rows[best].sentence(), rep.Goal,
 				percent(rows[best].Reached.Share), rows[best].costs()))
-		} else {
+		} else if !slices.ContainsFunc(rep.Mixes, func(m Mix) bool { return m.Found }) {
 			best = 0
 			for i := range rows {
 				if a, b := rows[i].Reached.Share, rows[best].Reached.Share; a > b ||
