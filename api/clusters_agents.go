@@ -316,7 +316,7 @@ func (s *server) getJobLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if tail > 0 {
+	if r.URL.Query().Has("tail") {
 		offset = max(offset, c.LogSize(id, stream)-tail)
 	}
 	end, err := s.stream(r.Context(), "logs")

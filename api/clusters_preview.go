@@ -13,15 +13,17 @@ import (
 //	@Summary		Say when a job would start if it were submitted now
 //	@Description	The server plans with the job and without it, as the cluster's session would after its arrival,
 //	@Description	and says when the job would start and end if no other job came, and which jobs it would delay.
+//	@Description	With ?sooner=true it also says which smaller job would start earlier.
 //	@Description	Nothing is recorded. Only policies that make plans can tell: rolling.
 //	@Tags			clusters
 //	@ID				previewJob
 //	@Param			cluster	path	string				true	"its name"
 //	@Param			body	body	clusterdoc.NewJob	true	"what to run, on how many GPUs"
+//	@Param			sooner	query	bool				false	"say which smaller job would start earlier"
 //	@Accept			json
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	clusterdoc.Preview	"what is expected"
-//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
+//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed; or a bad query"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
 //	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
@@ -40,7 +42,11 @@ func (s *server) previewJob(w http.ResponseWriter, r *http.Request) error {
 	if err := s.readStrict(w, r, maxJobBody, &n); err != nil {
 		return err
 	}
-	preview, err := c.Preview(r.Context(), &n)
+	sooner, err := flag(r, "sooner")
+	if err != nil {
+		return err
+	}
+	preview, err := c.Preview(r.Context(), &n, sooner)
 	if err != nil {
 		return previewError(err)
 	}

@@ -82,7 +82,7 @@ func TestManagedCluster(t *testing.T) {
 		t.Errorf("%+v", stored)
 	}
 	for query, want := range map[string]string{
-		"&tail=4": "h 2\n", "&tail=99": "epoch 1\nepoch 2\n", "&tail=9&offset=12": "h 2\n",
+		"&tail=4": "h 2\n", "&tail=0": "", "&tail=99": "epoch 1\nepoch 2\n", "&tail=9&offset=12": "h 2\n",
 	} {
 		if _, text, _ := s.call(t, "GET", "/v1/clusters/lab/jobs/j1/logs?task=1"+query, ""); text != want {
 			t.Errorf("%s: %q", query, text)

@@ -128,7 +128,7 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Post("/v1/clusters/{cluster}/jobs", s.handle(s.submitJob))
 	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state"+repeatable, "user", "name", "type",
 		"label"+repeatable, "q", "sort", "after", "limit"))
-	r.Post("/v1/clusters/{cluster}/jobs:preview", s.handle(s.admit(s.previewJob)))
+	r.Post("/v1/clusters/{cluster}/jobs:preview", s.handle(s.admit(s.previewJob), "sooner"))
 	r.Get("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.getClusterJob))
 	r.Patch("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.changeJob))
 	r.Post("/v1/clusters/{cluster}/jobs/{job}/preview", s.handle(s.admit(s.previewChange)))

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -205,45 +203,15 @@ func (sf *submitFlags) run(c *cobra.Command) error {
 
 // preview says what would come of the job.
 func (sf *submitFlags) preview(ctx context.Context, r *remote, out io.Writer) error {
-	p, err := r.PreviewJob(ctx, sf.cluster, &sf.job)
+	p, err := r.PreviewJob(ctx, sf.cluster, &sf.job, true)
 	switch {
 	case err != nil:
 		return sf.clusterError(r, err)
 	case sf.json:
 		return printDocument(out, p)
 	}
-	sooner, err := sf.sooner(ctx, r, p)
-	if err == nil {
-		_, err = io.WriteString(out, clustertext.Preview(&sf.job, p, sooner, time.Now()))
-	}
+	_, err = io.WriteString(out, clustertext.Preview(&sf.job, p, time.Now()))
 	return err
-}
-
-// sooner is the nearest smaller job that would start at least a second earlier; nil where there is none.
-func (sf *submitFlags) sooner(ctx context.Context, r *remote, p *clusterdoc.Preview) (*clustertext.Sooner, error) {
-	if p.ExpectedInS != nil && *p.ExpectedInS < 1 {
-		return nil, nil
-	}
-	agents, err := r.Agents(ctx, sf.cluster)
-	if err != nil {
-		return nil, sf.clusterError(r, err)
-	}
-	types := map[string]bool{}
-	for _, a := range agents {
-		for _, d := range a.Devices {
-			types[d.Type] = true
-		}
-	}
-	for _, x := range ledger.Smaller(&sf.job, slices.Sorted(maps.Keys(types))) {
-		q, err := r.PreviewJob(ctx, sf.cluster, &x)
-		if err != nil {
-			return nil, sf.clusterError(r, err)
-		}
-		if q.ExpectedInS != nil && (p.ExpectedInS == nil || *q.ExpectedInS <= *p.ExpectedInS-1) {
-			return &clustertext.Sooner{Job: &x, Preview: q}, nil
-		}
-	}
-	return nil, nil
 }
 
 // noteNewCluster says that the first job of a cluster without agents is the cluster's first, where the server has

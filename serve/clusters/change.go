@@ -3,10 +3,12 @@ package clusters
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/clusters/ledger"
+	"github.com/hare-sched/hare/serve/sessions"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
@@ -38,8 +40,40 @@ func (c *Cluster) Change(ctx context.Context, id string, change *clusterdoc.JobP
 	return job, err
 }
 
-// maxUnsettled is how long PreviewChange waits until the session has answered all events.
+// maxUnsettled is how long a preview waits until the session has answered all events.
 const maxUnsettled = 2 * time.Second
+
+var errUnsettled = &ledger.Conflict{Code: "unsettled",
+	Detail: "the scheduler is being told of what has happened: ask again"}
+
+// settled looks at the ledger when the session has answered all events, and otherwise after maxUnsettled gives
+// errUnsettled.
+func (c *Cluster) settled(ctx context.Context, look func(*ledger.Ledger) error) error {
+	for start := time.Now(); ; {
+		err := c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+			if err := look(l); err != nil || len(l.Events()) == 0 {
+				return nil, err
+			}
+			return nil, errUnsettled
+		}})
+		if !errors.Is(err, errUnsettled) || time.Since(start) > maxUnsettled {
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// pause is the time between two looks at a session that has not answered yet.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(5 * time.Millisecond):
+		return nil
+	}
+}
 
 // PreviewChange says what is expected of a job and of the others with a change and without it. Nothing is recorded.
 // The errors are those of Change, and *sessions.NoPlansError where the cluster's policy makes no plans.
@@ -49,47 +83,39 @@ func (c *Cluster) PreviewChange(ctx context.Context, id string, change *clusterd
 		return nil, err
 	}
 	var job *clusterdoc.Job
-	var events []hare.Event
-	unsettled := &ledger.Conflict{Code: "unsettled",
-		Detail: "the scheduler is being told of what has happened: ask again"}
-	for start := time.Now(); ; {
-		err := c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+	var p *sessions.Preview
+	for start := time.Now(); p == nil; {
+		var events []hare.Event
+		err := c.settled(ctx, func(l *ledger.Ledger) error {
 			if job = l.Job(id, false); job == nil {
-				return nil, ErrNoJob
+				return ErrNoJob
 			}
 			if _, err := l.Changes(id, change); err != nil {
-				return nil, err
+				return err
 			}
-			if len(l.Events()) > 0 {
-				return nil, unsettled
+			if events = l.ForeseeChange(id, change); len(events) == 0 {
+				events = []hare.Event{{Type: hare.EventTick}}
 			}
-			events = l.ForeseeChange(id, change)
 			l.Explain(job, true)
-			return nil, nil
-		}})
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, unsettled) || time.Since(start) > maxUnsettled {
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(5 * time.Millisecond):
+		p, err = c.session.Foresee(ctx, id, events...)
+		var bad *hare.InvalidError
+		switch {
+		case errors.As(err, &bad) && time.Since(start) > maxUnsettled:
+			return nil, &ledger.Conflict{Code: "unsettled", Detail: fmt.Sprintf("the scheduler refuses the change as the "+
+				"cluster is now (%s): ask again", bad.Detail)}
+		case bad != nil: // the session has gone on meanwhile
+			err = pause(ctx)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	held := job.Hold && (change.Hold == nil || *change.Hold) || change.Hold != nil && *change.Hold
-	if len(events) == 0 {
-		events = []hare.Event{{Type: hare.EventTick}}
-	}
-	p, err := c.session.Foresee(ctx, id, events...)
-	if bad := (*hare.InvalidError)(nil); errors.As(err, &bad) {
-		return nil, unsettled // the session has gone on meanwhile
-	}
-	if err != nil {
-		return nil, err
-	}
 	d := &clusterdoc.ChangePreview{Before: expected(p.Before, p.NowUs, id, p.ReasonBefore),
 		After: expected(p.Rows, p.NowUs, id, p.Reason), Assumes: assumes}
 	for _, x := range []*clusterdoc.Expected{&d.Before, &d.After} {

@@ -283,7 +283,7 @@ func TestPreview(t *testing.T) {
 	}
 	preview := func(n *clusterdoc.NewJob) *clusterdoc.Preview {
 		t.Helper()
-		p, err := c.Preview(t.Context(), n)
+		p, err := c.Preview(t.Context(), n, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,8 +325,13 @@ func TestPreview(t *testing.T) {
 		p.Delays[0].User != "ann" {
 		t.Errorf("%s", toJSON(p))
 	}
-	if p := preview(job(3, 300, 1)); p.ReasonCode != "no_service" || p.ExpectedInS != nil {
+	// No job can have three GPUs; one of four may have two, or one.
+	if p := preview(job(3, 300, 1)); p.ReasonCode != "no_service" || p.ExpectedInS != nil || p.Sooner != nil {
 		t.Errorf("%+v", p)
+	}
+	if p := preview(job(4, 300, 100)); p.ExpectedInS != nil || p.Sooner == nil || p.Sooner.GPUs != 2 ||
+		*p.Sooner.ExpectedEndInS < *p.Sooner.ExpectedInS+600 {
+		t.Errorf("%s", toJSON(p))
 	}
 	list, err := c.Jobs(t.Context(), &clusters.Query{Limit: 10})
 	if err != nil || list.Total != before.Total {

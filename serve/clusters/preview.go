@@ -3,6 +3,7 @@ package clusters
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -19,22 +20,69 @@ const maxDelays = 100
 // assumes is Preview.Assumes.
 const assumes = "no other job comes, nothing fails, and jobs take the times that they state or are believed to take"
 
-// Preview says what is expected of a job if it is submitted now, and which jobs it delays. Nothing is recorded. The
-// error is *sessions.NoPlansError where the cluster's policy makes no plans.
-func (c *Cluster) Preview(ctx context.Context, n *clusterdoc.NewJob) (*clusterdoc.Preview, error) {
+// Preview says what is expected of a job if it is submitted now, and which jobs it delays, and with sooner also which
+// smaller job would start earlier. Nothing is recorded. The error is *sessions.NoPlansError where the cluster's policy
+// makes no plans.
+func (c *Cluster) Preview(ctx context.Context, n *clusterdoc.NewJob, sooner bool) (*clusterdoc.Preview, error) {
 	if err := ledger.CheckJob(n); err != nil {
 		return nil, err
 	}
+	d, err := c.preview(ctx, n)
+	if err == nil && sooner && (d.ExpectedInS == nil || *d.ExpectedInS >= 1) {
+		d.Sooner, err = c.sooner(ctx, n, d)
+	}
+	return d, err
+}
+
+// sooner is the nearest smaller job that would start at least a second earlier than what is expected of a job. A
+// smaller job that cannot be planned is passed over.
+func (c *Cluster) sooner(ctx context.Context, n *clusterdoc.NewJob, d *clusterdoc.Preview) (*clusterdoc.Sooner, error) {
+	var types []string
+	if err := c.read(ctx, func(l *ledger.Ledger) { types = l.Types() }); err != nil {
+		return nil, err
+	}
+	for _, x := range ledger.Smaller(n, types) {
+		p, err := c.preview(ctx, &x)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil || p.ExpectedInS == nil || d.ExpectedInS != nil && *p.ExpectedInS > *d.ExpectedInS-1 {
+			continue
+		}
+		s := &clusterdoc.Sooner{Expected: p.Expected}
+		switch {
+		case len(x.On) > len(n.On):
+			for t := range x.On {
+				if _, has := n.On[t]; !has {
+					s.On = append(s.On, t)
+				}
+			}
+			slices.Sort(s.On)
+		case ledger.Shares(&x):
+			s.Tasks = x.Tasks
+		default:
+			s.GPUs, s.Nodes = x.GPUs, x.Nodes
+		}
+		return s, nil
+	}
+	return nil, nil
+}
+
+func (c *Cluster) preview(ctx context.Context, n *clusterdoc.NewJob) (*clusterdoc.Preview, error) {
 	spec := ledger.WithEstimate(ledger.WithSync(*n))
 	d := &clusterdoc.Preview{Delays: []*clusterdoc.Delay{}, Assumes: assumes}
 	var job *hare.Job
-	err := c.read(ctx, func(l *ledger.Ledger) {
+	err := c.settled(ctx, func(l *ledger.Ledger) error {
 		if job, d.ReasonShort, d.Reason = l.Preview(&spec); job == nil {
 			d.ReasonCode = online.NoService
 		}
+		return nil
 	})
-	if err != nil || job == nil {
-		return d, err
+	if err != nil && !errors.Is(err, errUnsettled) { // a session that hears of ever more is asked as it is
+		return nil, err
+	}
+	if job == nil {
+		return d, nil
 	}
 	p, err := c.session.Preview(ctx, job)
 	if err != nil {

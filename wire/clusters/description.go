@@ -274,9 +274,24 @@ type Preview struct {
 	Delayed int `json:"delayed"`
 	// Delays are those that are delayed the most, at most 100.
 	Delays []*Delay `json:"delays"`
+	// Sooner is the nearest smaller job that would start at least a second earlier; it is left out where none is
+	// known or asked for.
+	Sooner *Sooner `json:"sooner,omitempty"`
 	// Assumes says what these times rest on.
 	Assumes string `json:"assumes"`
 } //	@name	JobPreview
+
+// Sooner is a job that does the same work as another one, in which way it differs, and what is expected of it.
+type Sooner struct {
+	Expected
+	// Gpus and nodes are those of a job with fewer GPUs, which is taken to need as many times longer.
+	GPUs  int `json:"gpus,omitempty"`
+	Nodes int `json:"nodes,omitempty"`
+	// Tasks are those of a round of a job that shares GPUs.
+	Tasks int `json:"tasks,omitempty"`
+	// On are GPU types that it may run on as well.
+	On []string `json:"on,omitempty"`
+} //	@name	SoonerJob
 
 // Delay is by how many seconds another job would end later.
 type Delay struct {

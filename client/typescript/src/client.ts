@@ -562,10 +562,12 @@ export class Hare {
 
   /**
    * Resolves to when a job would start and end if it were submitted now and no other job came, and which jobs it would
-   * delay. A cluster whose policy makes no plans throws a Problem with the code no_plan.
+   * delay; with sooner also to which smaller job would start earlier. A cluster whose policy makes no plans throws a
+   * Problem with the code no_plan.
    */
-  previewJob(cluster: string, job: NewManagedJob): Promise<JobPreview> {
-    return this.json(`${path("clusters", cluster)}/jobs:preview`, { method: "POST", body: job });
+  previewJob(cluster: string, job: NewManagedJob, sooner = false): Promise<JobPreview> {
+    const query = sooner ? "?sooner=true" : "";
+    return this.json(`${path("clusters", cluster)}/jobs:preview${query}`, { method: "POST", body: job });
   }
 
   /**

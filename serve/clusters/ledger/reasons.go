@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -67,6 +68,9 @@ func (l *Ledger) Explain(job *clusterdoc.Job, whole bool) (ask bool) {
 	}
 	return true
 }
+
+// Types are the GPU types of the agents that have registered, sorted.
+func (l *Ledger) Types() []string { return slices.Sorted(maps.Keys(l.types)) }
 
 // Preview is the job as it would arrive at the session if it were submitted now; nil where it could not start on the
 // cluster as it is, and then why.

@@ -2,28 +2,18 @@ package text
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/hare-sched/hare/internal/words"
-	"github.com/hare-sched/hare/serve/clusters/ledger"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // shownDelays is how many delays Preview shows.
 const shownDelays = 5
 
-// Sooner is a job that would start earlier than the one that was asked for, and what is expected of it.
-type Sooner struct {
-	Job     *clusterdoc.NewJob
-	Preview *clusterdoc.Preview
-}
-
-// Preview says what hare submit --dry-run expects of a job, and which job like it would start earlier; nil: none is
-// known.
-func Preview(job *clusterdoc.NewJob, p *clusterdoc.Preview, sooner *Sooner, now time.Time) string {
+// Preview says what hare submit --dry-run expects of a job, and which job like it would start earlier.
+func Preview(job *clusterdoc.NewJob, p *clusterdoc.Preview, now time.Time) string {
 	var out strings.Builder
 	if p.ExpectedInS == nil {
 		fmt.Fprintf(&out, "nobody knows when it would start: %s\n", words.Plain(p.Reason))
@@ -36,10 +26,10 @@ func Preview(job *clusterdoc.NewJob, p *clusterdoc.Preview, sooner *Sooner, now 
 	if p.Delayed > 0 || p.ExpectedInS != nil {
 		delays(&out, "later", p.Delayed, p.Delays)
 	}
-	if sooner != nil {
-		fmt.Fprintf(&out, "with %s it would start %s", difference(job, sooner.Job), inAbout(sooner.Preview.ExpectedInS))
-		if sooner.Preview.ExpectedEndInS != nil {
-			fmt.Fprintf(&out, " and end %s", inAbout(sooner.Preview.ExpectedEndInS))
+	if s := p.Sooner; s != nil {
+		fmt.Fprintf(&out, "with %s it would start %s", difference(job, s), inAbout(s.ExpectedInS))
+		if s.ExpectedEndInS != nil {
+			fmt.Fprintf(&out, " and end %s", inAbout(s.ExpectedEndInS))
 		}
 		out.WriteByte('\n')
 	}
@@ -47,25 +37,19 @@ func Preview(job *clusterdoc.NewJob, p *clusterdoc.Preview, sooner *Sooner, now 
 	return out.String()
 }
 
-// difference says what a job of ledger.Smaller has that the one that it was made of has not.
-func difference(job, sooner *clusterdoc.NewJob) string {
+// difference says with which flags a smaller job differs from the one that it was made of.
+func difference(job *clusterdoc.NewJob, s *clusterdoc.Sooner) string {
 	switch {
-	case len(sooner.On) > len(job.On):
-		var more []string
-		for _, t := range slices.Sorted(maps.Keys(sooner.On)) {
-			if _, has := job.On[t]; !has {
-				more = append(more, words.Plain(t))
-			}
-		}
-		return "--on " + strings.Join(more, ",") + " as well"
-	case ledger.Shares(sooner):
-		return fmt.Sprintf("--tasks %d", sooner.Tasks)
+	case len(s.On) > 0:
+		return "--on " + words.Plain(strings.Join(s.On, ",")) + " as well"
+	case s.Tasks > 0:
+		return fmt.Sprintf("--tasks %d", s.Tasks)
 	}
-	text := fmt.Sprintf("--gpus %d", sooner.GPUs)
-	if sooner.Nodes > 0 {
-		text += fmt.Sprintf(" --nodes %d", sooner.Nodes)
+	text := fmt.Sprintf("--gpus %d", s.GPUs)
+	if s.Nodes > 0 {
+		text += fmt.Sprintf(" --nodes %d", s.Nodes)
 	}
-	return text + fmt.Sprintf(" and %d times its time", max(1, job.GPUs)/sooner.GPUs)
+	return text + fmt.Sprintf(" and %d times its time", max(1, job.GPUs)/max(1, s.GPUs))
 }
 
 // ChangePreview says what --dry-run expects of a change of a job.

@@ -141,20 +141,22 @@ It waits.
 if no other job comes
 `
 	job := &clusterdoc.NewJob{GPUs: 4, On: map[string]float64{"V100": 9}}
-	if got := text.Preview(job, p, nil, atNine); got != want {
+	if got := text.Preview(job, p, atNine); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for _, x := range []struct {
-		job  clusterdoc.NewJob
-		want string
+		sooner clusterdoc.Sooner
+		want   string
 	}{
-		{clusterdoc.NewJob{GPUs: 2, On: map[string]float64{"V100": 18}},
+		{clusterdoc.Sooner{GPUs: 2},
 			"with --gpus 2 and 2 times its time it would start in about 90 s and end in about 3 h\nif no"},
-		{clusterdoc.NewJob{GPUs: 2, Nodes: 2}, "with --gpus 2 --nodes 2 and 2 times its time it would start"},
-		{clusterdoc.NewJob{GPUs: 4, On: map[string]float64{"V100": 9, "T4": 0}}, "with --on T4 as well it would start"},
-		{clusterdoc.NewJob{Module: "m", Sync: "relaxed", Tasks: 2}, "with --tasks 2 it would start in about 90 s"},
+		{clusterdoc.Sooner{GPUs: 2, Nodes: 2}, "with --gpus 2 --nodes 2 and 2 times its time it would start"},
+		{clusterdoc.Sooner{On: []string{"T4"}}, "with --on T4 as well it would start"},
+		{clusterdoc.Sooner{Tasks: 2}, "with --tasks 2 it would start in about 90 s"},
 	} {
-		if got := text.Preview(job, p, &text.Sooner{Job: &x.job, Preview: p}, atNine); !strings.Contains(got, x.want) {
+		p.Sooner = &x.sooner
+		p.Sooner.Expected = p.Expected
+		if got := text.Preview(job, p, atNine); !strings.Contains(got, x.want) {
 			t.Errorf("got\n%s\nwant\n%s", got, x.want)
 		}
 	}

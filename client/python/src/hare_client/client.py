@@ -495,13 +495,14 @@ class Hare:
         path = f"/v1/clusters/{_escape(cluster)}/jobs"
         return ManagedJob.from_dict(_json(self._call("POST", path, json=body, headers=headers, repeatable=True)))
 
-    def preview_job(self, cluster: str, command: Iterable[str], **more: Any) -> JobPreview:
+    def preview_job(self, cluster: str, command: Iterable[str], sooner: bool = False, **more: Any) -> JobPreview:
         """Says when a job would start and end if it were submitted now and no other job came.
 
-        The arguments are those of submit_job. A cluster whose policy makes no plans
+        With sooner it also says which smaller job would start earlier; the other
+        arguments are those of submit_job. A cluster whose policy makes no plans
         raises a Problem with the code no_plan.
         """
-        path = f"/v1/clusters/{_escape(cluster)}/jobs:preview"
+        path = f"/v1/clusters/{_escape(cluster)}/jobs:preview" + ("?sooner=true" if sooner else "")
         body = {"command": list(command), **more}
         return JobPreview.from_dict(_json(self._call("POST", path, json=body, repeatable=True)))
 

@@ -1,5 +1,5 @@
 // The job that a form describes, and what the server expects of it.
-import { seconds } from "./words.js";
+import { count, seconds } from "./words.js";
 
 export interface Form {
   command: string;
@@ -22,7 +22,26 @@ export interface Preview {
   reason_short?: string;
   delayed: number;
   delays: { job: string; name?: string; user?: string; by_s: number }[];
+  sooner?: Sooner;
   assumes: string;
+}
+
+// Sooner is a smaller job that would start earlier.
+export interface Sooner {
+  expected_in_s?: number;
+  expected_end_in_s?: number;
+  gpus?: number;
+  nodes?: number;
+  tasks?: number;
+  on?: string[];
+}
+
+// smaller says how a smaller job differs from that of a document.
+export function smaller(s: Sooner, job: string): string {
+  if (s.on?.length) return `${s.on.join(" or ")} allowed as well`;
+  if (s.tasks) return count(s.tasks, "task");
+  const times = ((JSON.parse(job) as { gpus?: number }).gpus ?? 1) / (s.gpus ?? 1);
+  return `${count(s.gpus ?? 1, "GPU")}${s.nodes ? ` on ${count(s.nodes, "node")}` : ""}, if it then takes ${times} times as long,`;
 }
 
 // Fault is a field of the form that is not understood.

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { call, now as serverNow, Refused } from "./api.js";
 import type { Job } from "./jobs.js";
-import { EMPTY, Fault, type Form, jobOf, type Preview } from "./newjob.js";
+import { EMPTY, Fault, type Form, jobOf, type Preview, smaller } from "./newjob.js";
 import { Notice, Panel, Table, useNow, useWatched } from "./parts.js";
 import { link } from "./route.js";
 import type { ClusterStore, Server } from "./store.js";
@@ -62,7 +62,7 @@ export function Submit({ store, server }: { store: ClusterStore; server: Server 
   useEffect(() => {
     if (!asked.body || !server.mayChange) return;
     const stop = new AbortController();
-    send(asked.body, "jobs:preview", {}, stop.signal)
+    send(asked.body, "jobs:preview?sooner=true", {}, stop.signal)
       .then(async r => setKnown({ ...asked, preview: (await r.json()) as Preview, at: serverNow() }))
       .catch((e: unknown) => {
         if (!stop.signal.aborted) setKnown({ ...asked, error: said(e), at: serverNow() });
@@ -252,6 +252,15 @@ function Expected(p: { known: Known; now: number; store: ClusterStore; stale: bo
         </Table>
       )}
       {v.delayed > MOST && <p class="soft">and {whole(v.delayed - MOST)} more</p>}
+      {v.sooner && (
+        <p>
+          With {smaller(v.sooner, p.known.body)} it would start{" "}
+          {v.sooner.expected_in_s === 0 ? "at once" : ahead(after(v.sooner.expected_in_s), at)}
+          {v.sooner.expected_end_in_s !== undefined &&
+            ` and end ${ahead(after(v.sooner.expected_end_in_s), at)}`}
+          .
+        </p>
+      )}
       <p class="soft">This holds if {v.assumes}.</p>
     </div>
   );
