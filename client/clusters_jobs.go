@@ -30,9 +30,10 @@ func (c *Client) SubmitJob(ctx context.Context, cluster string, job *clusterdoc.
 }
 
 // PreviewJob says when a job would start and end if it were submitted now and no other job came, and which jobs it
-// would delay; with sooner also which smaller job would start earlier. A cluster whose policy makes no plans gives a *Problem with the code no_plan.
-func (c *Client) PreviewJob(ctx context.Context, cluster string, job *clusterdoc.NewJob, sooner bool) (*clusterdoc.Preview,
-	error) {
+// would delay; with sooner also which smaller job would start earlier. A cluster whose policy makes no plans gives a
+// *Problem with the code no_plan.
+func (c *Client) PreviewJob(ctx context.Context, cluster string, job *clusterdoc.NewJob, sooner bool) (
+	*clusterdoc.Preview, error) {
 	if err := checkTexts(reflect.ValueOf(job)); err != nil {
 		return nil, err
 	}

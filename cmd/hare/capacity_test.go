@@ -35,7 +35,8 @@ func TestCapacityCommand(t *testing.T) {
 			t.Errorf("%v: %s", err, said)
 		}
 	}
-	for _, args := range [][]string{{"--growth", "0"}, {"--growth", "1.2,2"}, {"--growth", "nobody=2"}, {"--weeks", "0"}, {"--share", "0"}, {"--days", "0"},
+	for _, args := range [][]string{{"--growth", "0"}, {"--growth", "1.2,2"}, {"--growth", "nobody=2"},
+		{"--weeks", "0"}, {"--share", "0"}, {"--days", "0"},
 		{"--price", "V100=1,V100=2"}, {"--begins", "soon"}, {"--since", "7d"},
 		{"--option", "drop t4 from fri to sat"}, {"slurm"}} {
 		_, errs, code := runHare(t, "", append([]string{"capacity", week}, args...)...)

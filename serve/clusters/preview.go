@@ -36,7 +36,8 @@ func (c *Cluster) Preview(ctx context.Context, n *clusterdoc.NewJob, sooner bool
 
 // sooner is the nearest smaller job that would start at least a second earlier than what is expected of a job. A
 // smaller job that cannot be planned is passed over.
-func (c *Cluster) sooner(ctx context.Context, n *clusterdoc.NewJob, d *clusterdoc.Preview) (*clusterdoc.Sooner, error) {
+func (c *Cluster) sooner(ctx context.Context, n *clusterdoc.NewJob, d *clusterdoc.Preview) (*clusterdoc.Sooner,
+	error) {
 	var types []string
 	if err := c.read(ctx, func(l *ledger.Ledger) { types = l.Types() }); err != nil {
 		return nil, err

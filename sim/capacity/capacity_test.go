@@ -172,7 +172,8 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// TestGrow checks that examples grow by their own factors, by user, class and pattern, and all others by the one given.
+// TestGrow checks that examples grow by factors of their own, by user, class and pattern, and the others by the common
+// one.
 func TestGrow(t *testing.T) {
 	inst := history(350)
 	for i := range inst.Jobs {
@@ -257,8 +258,12 @@ func TestRefusals(t *testing.T) {
 		}),
 		"days: the history has jobs of 7 days, and weeks of 14 days": one(func(r *capacity.Request) { r.Days = 14 }),
 		"growth: -1: give a factor above 0":                          one(func(r *capacity.Request) { r.Growth = -1 }),
-		"growth: \"1,3\": give a factor such as 1.3":                 one(func(r *capacity.Request) { r.Grow = []string{"1,3"} }),
-		"growth: \"ann=-1\": give a factor from 0":                   one(func(r *capacity.Request) { r.Grow = []string{"ann=-1"} }),
+		"growth: \"1,3\": give a factor": one(func(r *capacity.Request) {
+			r.Grow = []string{"1,3"}
+		}),
+		"growth: \"ann=-1\": give a factor": one(func(r *capacity.Request) {
+			r.Grow = []string{"ann=-1"}
+		}),
 		"growth: no job of the history has the user, account, name or ID \"zoe\"": one(func(r *capacity.Request) {
 			r.Grow = []string{"zoe=2"}
 		}),

@@ -41,7 +41,8 @@ export function smaller(s: Sooner, job: string): string {
   if (s.on?.length) return `${s.on.join(" or ")} allowed as well`;
   if (s.tasks) return count(s.tasks, "task");
   const times = ((JSON.parse(job) as { gpus?: number }).gpus ?? 1) / (s.gpus ?? 1);
-  return `${count(s.gpus ?? 1, "GPU")}${s.nodes ? ` on ${count(s.nodes, "node")}` : ""}, if it then takes ${times} times as long,`;
+  const on = s.nodes ? ` on ${count(s.nodes, "node")}` : "";
+  return `${count(s.gpus ?? 1, "GPU")}${on}, if it then takes ${times} times as long,`;
 }
 
 // Fault is a field of the form that is not understood.
