@@ -171,6 +171,7 @@ func (s *server) sessionRoutes(r chi.Router) {
 	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
 	r.Get("/v1/sessions/{id}/jobs", s.handle(s.listSessionJobs, "state"+repeatable, "type", "q", "sort", "after",
 		"limit"))
+	r.Post("/v1/sessions/{id}/jobs:preview", s.handle(s.admit(s.previewSessionJob)))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
 	r.Get("/v1/sessions/{id}/plan", s.handle(s.getPlan))
 	r.Get("/v1/sessions/{id}/gantt.svg", s.handle(s.admit(s.getSessionGanttSVG), "from_s", "width"))

@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/wire"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
@@ -65,6 +66,7 @@ func TestSessionJobs(t *testing.T) {
 			if plan, err = wire.DecodeSessionPlan([]byte(text)); err != nil {
 				t.Fatal(err)
 			}
+			s.previewJob(t, at)
 		}
 		byPlace, _ := s.listJobs(t, at, "sort=place&limit=7")
 		waiting := 0
@@ -105,6 +107,29 @@ func TestSessionJobs(t *testing.T) {
 		if code, text, _ := s.call(t, "GET", at+"/jobs?"+query, ""); code != 400 || !strings.Contains(text, "bad_query") {
 			t.Errorf("%s: %d %s", query, code, text)
 		}
+	}
+}
+
+// previewJob asks when jobs would start: a heavy one before others, and none that is at fault.
+func (s *sessionServer) previewJob(t *testing.T, at string) {
+	t.Helper()
+	var p clusterdoc.Preview
+	code, text, _ := s.call(t, "POST", at+"/jobs:preview", `{"id":"new","weight":1000,"sync":"gang",`+
+		`"on":{"V100":{"compute_s":9}}}`)
+	if err := json.Unmarshal([]byte(text), &p); err != nil || code != 200 || p.ExpectedInS == nil || p.EarliestEndInS == nil ||
+		p.Delayed == 0 || !strings.HasPrefix(p.Delays[0].Job, "Job ") {
+		t.Error(code, text, err)
+	}
+	for _, x := range []struct{ body, want string }{
+		{`{"id":"Job 1","on":{"V100":{}}}`, `"pointer":"/id"`}, {`{"id":"new","on":{"V100":{"compute_s":0}}}`, `"/on/V100/compute_s"`},
+		{`{"id":"new","on":{"V100":{}},"rounds":3}`, `"/rounds"`}, {`[]`, "must be an object"}, {`{"on":{"V100":{}}}`, `"pointer":"/id"`},
+	} {
+		if code, text, _ := s.call(t, "POST", at+"/jobs:preview", x.body); code != 422 || !strings.Contains(text, x.want) {
+			t.Error(code, text, x.want)
+		}
+	}
+	if all, _ := s.listJobs(t, at, "q=new"); len(all) > 0 {
+		t.Error(all)
 	}
 }
 

@@ -83,6 +83,8 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"GET /v1/sessions/{id}":            {role: read, of: "session", want: 200},
 		"DELETE /v1/sessions/{id}":         {role: solve, of: "session", want: 204},
 		"GET /v1/sessions/{id}/jobs":       {role: read, of: "session", want: 200},
+		"POST /v1/sessions/{id}/jobs:preview": {role: solve,
+			of: "session", body: `{"id":"j","weight":1,"tasks":1,"sync":"rigid","on":{"V100":{}}}`, want: 200},
 		"GET /v1/sessions/{id}/jobs/{job}": {role: read, of: "session", want: 404},
 		"GET /v1/sessions/{id}/gantt.svg":  {role: read, of: "session", want: 200},
 		"GET /v1/sessions/{id}/gantt.html": {role: read, of: "session", want: 200},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/wire"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 	regretdoc "github.com/hare-sched/hare/wire/regret"
 	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
@@ -60,6 +61,13 @@ func (c *Client) SessionJobs(ctx context.Context, id string, query url.Values) i
 			err := json.Unmarshal(page, &p)
 			return p.Jobs, p.Next, err
 		})
+}
+
+// PreviewSessionJob says when a job, as in an event job_arrived, would start and end if it arrived now and no other
+// did, and which jobs it would delay. A policy that makes no plans gives a *Problem with the code no_plan.
+func (c *Client) PreviewSessionJob(ctx context.Context, id string, job *hare.Job) (*clusterdoc.Preview, error) {
+	text := json.RawMessage(wire.AppendArrivingJob(nil, job))
+	return send[clusterdoc.Preview](ctx, c, call{path: sessionPath(id, "/jobs:preview"), repeatable: true}, text)
 }
 
 // Sessions lists the sessions, the oldest first. The query filters them by q and label; nil lists all.

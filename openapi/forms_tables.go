@@ -20,6 +20,7 @@ type (
 	VerifyRequest  struct{} //	@name	VerifyRequest
 	SessionRequest struct{} //	@name	SessionRequest
 	Event          struct{} //	@name	Event
+	ArrivingJob    struct{} //	@name	ArrivingJob
 	Decision       struct{} //	@name	Decision
 	Record         struct{} //	@name	Record
 	SessionPlan    struct{} //	@name	SessionPlan

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"io"
 	"slices"
 	"strings"
 
@@ -41,6 +42,16 @@ var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number o
 	}
 	found.CheckJob("", &known)
 })
+
+// DecodeArrivingJob strictly reads the job of an event job_arrived. The error is hare.InvalidErrors with every fault of
+// one pass.
+func DecodeArrivingJob(r io.Reader, lim Limits) (*hare.Job, error) {
+	j := &hare.Job{WeightMicro: 1e6, Tasks: 1}
+	if err := arrivingTable.Decode(NewReader(r, lim), &arrivingDoc{Job: j, knowsSync: true}); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
 
 // arrivingFields are the fields of an arriving job that are not about nodes.
 var arrivingFields = []Field[arrivingDoc]{
@@ -98,7 +109,8 @@ func readArrivingProfiles(r *Reader, v *arrivingDoc) error {
 	return err
 }
 
-func appendArriving(b []byte, j *hare.Job) []byte {
+// AppendArrivingJob writes the document that DecodeArrivingJob reads.
+func AppendArrivingJob(b []byte, j *hare.Job) []byte {
 	b = AppendString(append(b, `{"id":`...), j.ID)
 	b = hare.AppendMicros(append(b, `,"weight":`...), j.WeightMicro)
 	b = appendInt(append(b, `,"tasks":`...), j.Tasks)

@@ -304,7 +304,7 @@ func appendEvent(b []byte, e hare.Event, timed bool) []byte {
 	fields := eventNeeds[e.Type]
 	switch {
 	case e.Type == hare.EventJobArrived && e.Arrived != nil:
-		b = appendArriving(append(b, `,"job":`...), e.Arrived)
+		b = AppendArrivingJob(append(b, `,"job":`...), e.Arrived)
 	case fields&fieldJob != 0:
 		b = AppendString(append(b, `,"job":`...), e.Job)
 	}

@@ -92,7 +92,8 @@ func EncodeRequest(w io.Writer, req *Request) error {
 // Forms returns the forms of results and of the requests to solve, bound and
 // verify, without the forms to which these refer.
 func Forms() []Form {
-	return []Form{resultTable, solveForm, boundForm, verifyForm, sessionTable, recordTable, sessionPlanTable, answerTable}
+	return []Form{resultTable, solveForm, boundForm, verifyForm, sessionTable, recordTable, sessionPlanTable, answerTable,
+		arrivingTable}
 }
 
 // These forms are those to which requests of other packages refer.

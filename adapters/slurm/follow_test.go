@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/adapters/advice"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
@@ -133,6 +134,17 @@ func TestFollowed(t *testing.T) {
 	}
 	if _, text := call("GET", "/v1/sessions/slurm/jobs?q=BOB", ""); !strings.Contains(text, `"total":1`) {
 		t.Error(text)
+	}
+
+	// When would a job start that is submitted to Slurm now?
+	asked := &hare.Job{ID: "asked", WeightMicro: 1e6, Tasks: 1, Sync: hare.Rigid, On: []hare.Profile{{Type: "t4"},
+		{Type: "v100"}}, Hints: &hare.JobHints{EstimateUs: 60e6}}
+	if p, err := c.PreviewSessionJob(t.Context(), "slurm", asked); err != nil || p.ExpectedInS == nil || p.Place == 0 {
+		t.Errorf("%+v %v", p, err)
+	}
+	if p, err := c.PreviewSessionJob(t.Context(), "slurm", &hare.Job{ID: "5", WeightMicro: 1, Tasks: 1,
+		On: asked.On}); err == nil {
+		t.Errorf("%+v", p)
 	}
 
 	// The plan starts a job that Slurm has not started yet: it waits.

@@ -11,22 +11,27 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/internal/words"
+	clustertext "github.com/hare-sched/hare/serve/clusters/text"
+	"github.com/hare-sched/hare/wire"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
 func sessionsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sessions",
-		Short: "List, show and delete the online sessions of a server",
+		Short: "List, show, ask and delete the online sessions of a server",
 		Long: `An online session takes events over HTTP and answers each with decisions. Managed clusters
 have one each, which hare cluster delete removes.`,
 		Example: `  hare sessions list --label team=vision
   hare sessions show 4f6k…
+  hare sessions preview slurm job.json
   hare sessions delete 4f6k…`,
 	}
-	c.AddCommand(sessionsListCommand(), sessionsShowCommand(), sessionsDeleteCommand())
+	c.AddCommand(sessionsListCommand(), sessionsShowCommand(), sessionsPreviewCommand(), sessionsDeleteCommand())
 	return c
 }
 
@@ -97,6 +102,43 @@ its policy.`,
 					return sessionError(r, args[0], err)
 				}
 				return printDocument(c.OutOrStdout(), s)
+			})
+		},
+	}
+	cf.add(c)
+	return c
+}
+
+func sessionsPreviewCommand() *cobra.Command {
+	var cf clusterFlags
+	c := &cobra.Command{
+		Use:   "preview ID JOB",
+		Short: "Say when a job would start if it arrived at a session now",
+		Long: `Preview says when a job would start and end if it arrived now and no other did, and which jobs
+it would delay. Nothing is recorded, so that the queues of Slurm, Kubernetes and Ray that hare serve
+--follow shows can be asked, too. JOB is the file of the job of an event job_arrived, or - for
+standard input.`,
+		Example: `  echo '{"id": "new", "tasks": 4, "sync": "rigid", "on": {"V100": {}}, "estimate_s": 3600}' |
+    hare sessions preview slurm -`,
+		Args: exactly(2, "the ID of a session and a job"),
+		RunE: func(c *cobra.Command, args []string) error {
+			job, err := readDocument(args[1], "a job", func(r io.Reader) (*hare.Job, error) {
+				return wire.DecodeArrivingJob(r, wire.Limits{MaxBytes: maxFileBytes})
+			})
+			if err != nil {
+				return err
+			}
+			return cf.onServer(c, func(r *remote) error {
+				p, err := r.PreviewSessionJob(c.Context(), args[0], job)
+				switch {
+				case err != nil:
+					return sessionError(r, args[0], err)
+				case cf.json:
+					return printDocument(c.OutOrStdout(), p)
+				}
+				asked := &clusterdoc.NewJob{GPUs: int(job.Tasks * job.TaskGPUs())}
+				_, err = io.WriteString(c.OutOrStdout(), clustertext.Preview(asked, p, time.Now()))
+				return err
 			})
 		},
 	}

@@ -50,6 +50,7 @@ func TestSolvesAndSessions(t *testing.T) {
 		{"solves show ID-three", exitUsage, "", "has no solve"},
 		{"sessions list", 0, "no sessions", ""},
 		{"sessions show none", exitUsage, "", "has no session none: hare sessions list shows them\n"},
+		{"sessions preview none -", exitUsage, "", "standard input is empty"},
 		{"sessions delete none", exitUsage, "", "has no session none"},
 	} {
 		args := strings.Fields(strings.ReplaceAll(step.args, "SERVER", os.Getenv("HARE_SERVER")))

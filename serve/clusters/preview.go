@@ -94,6 +94,24 @@ func (c *Cluster) preview(ctx context.Context, n *clusterdoc.NewJob) (*clusterdo
 	return d, c.names(ctx, d.Delays...)
 }
 
+// PreviewOfSession is Preview of a job that arrives at a session. The error is *sessions.NoPlansError where the policy
+// makes no plans, and *hare.InvalidError where it refuses the job.
+func PreviewOfSession(ctx context.Context, s *sessions.Session, job *hare.Job) (*clusterdoc.Preview, error) {
+	p, err := s.Preview(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	d := &clusterdoc.Preview{Assumes: assumes}
+	describePreview(d, p, job.ID)
+	seen, err := s.Outlook(ctx)
+	if err == nil {
+		for _, x := range d.Delays {
+			x.Name, x.User = seen.Told[x.Job].Name, seen.Told[x.Job].User
+		}
+	}
+	return d, err
+}
+
 // names gives delays the names and users of their jobs.
 func (c *Cluster) names(ctx context.Context, all ...*clusterdoc.Delay) error {
 	return c.read(ctx, func(l *ledger.Ledger) {

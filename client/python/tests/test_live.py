@@ -294,6 +294,8 @@ class Live(unittest.TestCase):
         plan = self.hare.session_plan(s.id)
         self.assertEqual([(x.job, x.running, x.types) for x in plan.jobs], [("bert", True, ["V100"])])
         self.assertEqual(plan.jobs[0].earliest_end_s, 2 * plan.jobs[0].rounds_left)
+        asked = self.hare.preview_session_job(s.id, {**job, "id": "new"})
+        self.assertGreaterEqual(asked.expected_end_in_s, asked.earliest_end_in_s)
         self.hare.delete_session(s.id)
 
     def test_meaning(self):

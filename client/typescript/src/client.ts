@@ -3,6 +3,7 @@ import { type Client, createClient } from "./generated/client/index.js";
 import type {
   Agent,
   AgentList,
+  ArrivingJob,
   BoundResult,
   Cluster,
   Event as SessionEvent,
@@ -469,6 +470,11 @@ export class Hare {
   /** Yields the jobs of a session that have not ended; the query may have state, type, q and sort. */
   sessionJobs(id: string, query: Query = {}): AsyncGenerator<SessionJobRow> {
     return this.pages(path("sessions", id, "jobs"), "jobs", query);
+  }
+
+  /** Resolves to when a job, as in an event job_arrived, would start and end if it arrived now and no other did. */
+  previewSessionJob(id: string, job: ArrivingJob): Promise<JobPreview> {
+    return this.json(`${path("sessions", id)}/jobs:preview`, { method: "POST", body: job });
   }
 
   /** Yields the sessions, the oldest first; q and label filter them. */

@@ -134,6 +134,7 @@ test("session", async () => {
   for await (const x of hare.sessions()) ids.push(x.id);
   assert.ok(ids.includes(s.id));
   await assert.rejects(hare.sessionPlan(s.id), { status: 404, code: "no_plan" });
+  await assert.rejects(hare.previewSessionJob(s.id, { id: "new", on: { V100: {} } }), { code: "no_plan" });
   await hare.deleteSession(s.id);
   await assert.rejects(hare.session(s.id), { status: 404 });
 });

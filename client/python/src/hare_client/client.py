@@ -397,6 +397,11 @@ class Hare:
         """Yields the jobs of a session that have not ended; the query may have state, type, q and sort."""
         return map(SessionJobRow.from_dict, self._pages(f"/v1/sessions/{_escape(id)}/jobs", "jobs", query))
 
+    def preview_session_job(self, id: str, job: Document) -> JobPreview:
+        """Says when a job, as in an event job_arrived, would start and end if it arrived now and no other did."""
+        path = f"/v1/sessions/{_escape(id)}/jobs:preview"
+        return JobPreview.from_dict(_json(self._call("POST", path, json=_dict(job), repeatable=True)))
+
     def sessions(self, **query: str | list[str]) -> Iterator[Session]:
         """Yields the sessions, the oldest first; q and label filter them."""
         return map(Session.from_dict, self._pages("/v1/sessions", "sessions", query))
