@@ -116,15 +116,17 @@ func (s *sessionServer) previewJob(t *testing.T, at string) {
 	var p clusterdoc.Preview
 	code, text, _ := s.call(t, "POST", at+"/jobs:preview", `{"id":"new","weight":1000,"sync":"gang",`+
 		`"on":{"V100":{"compute_s":9}}}`)
-	if err := json.Unmarshal([]byte(text), &p); err != nil || code != 200 || p.ExpectedInS == nil || p.EarliestEndInS == nil ||
-		p.Delayed == 0 || !strings.HasPrefix(p.Delays[0].Job, "Job ") {
+	if err := json.Unmarshal([]byte(text), &p); err != nil || code != 200 || p.ExpectedInS == nil ||
+		p.EarliestEndInS == nil || p.Delayed == 0 || !strings.HasPrefix(p.Delays[0].Job, "Job ") {
 		t.Error(code, text, err)
 	}
 	for _, x := range []struct{ body, want string }{
-		{`{"id":"Job 1","on":{"V100":{}}}`, `"pointer":"/id"`}, {`{"id":"new","on":{"V100":{"compute_s":0}}}`, `"/on/V100/compute_s"`},
-		{`{"id":"new","on":{"V100":{}},"rounds":3}`, `"/rounds"`}, {`[]`, "must be an object"}, {`{"on":{"V100":{}}}`, `"pointer":"/id"`},
+		{`{"id":"Job 1","on":{"V100":{}}}`, `"pointer":"/id"`}, {`[]`, "must be an object"},
+		{`{"id":"new","on":{"V100":{"compute_s":0}}}`, `"/on/V100/compute_s"`},
+		{`{"id":"new","on":{"V100":{}},"rounds":3}`, `"/rounds"`}, {`{"on":{"V100":{}}}`, `"pointer":"/id"`},
 	} {
-		if code, text, _ := s.call(t, "POST", at+"/jobs:preview", x.body); code != 422 || !strings.Contains(text, x.want) {
+		code, text, _ := s.call(t, "POST", at+"/jobs:preview", x.body)
+		if code != 422 || !strings.Contains(text, x.want) {
 			t.Error(code, text, x.want)
 		}
 	}

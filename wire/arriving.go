@@ -43,8 +43,7 @@ var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number o
 	found.CheckJob("", &known)
 })
 
-// DecodeArrivingJob strictly reads the job of an event job_arrived. The error is hare.InvalidErrors with every fault of
-// one pass.
+// DecodeArrivingJob strictly reads the job of an event job_arrived. The error is hare.InvalidErrors.
 func DecodeArrivingJob(r io.Reader, lim Limits) (*hare.Job, error) {
 	j := &hare.Job{WeightMicro: 1e6, Tasks: 1}
 	if err := arrivingTable.Decode(NewReader(r, lim), &arrivingDoc{Job: j, knowsSync: true}); err != nil {
