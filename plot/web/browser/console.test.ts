@@ -496,6 +496,8 @@ test("what a helper beside Slurm keeps is the first screen, and says since when 
       for (const text of ["102", "103", "small", "large", "n1/0 and n1/1"])
         assert.ok(await page.getByRole("cell", { name: text, exact: true }).count(), text);
       assert.equal(await page.locator("h1").count(), 1);
+      await page.getByLabel("it runs for").fill("30 min");
+      await page.getByText(/^It starts in about \d/).waitFor();
       assert.deepEqual(await violations(page), []);
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "sideways");
       assert.notEqual(await page.title(), "bad");

@@ -1,6 +1,7 @@
 // Sessions: all, and one with its plan.
 import { useEffect, useState } from "preact/hooks";
 import { get, pause, Refused } from "./api.js";
+import { Ask } from "./ask.js";
 import type { Plan } from "./jobs.js";
 import { Copy, Figure, Notice, Panel, Table, useNow } from "./parts.js";
 import { link } from "./route.js";
@@ -143,6 +144,7 @@ export function SessionPage({ id, server, further }: SessionPageProps) {
         </p>
       )}
       {helper?.fault && <Notice>{helper.fault}</Notice>}
+      {helper && st && server.mayChange && <Ask id={id} path={path} types={st.gpus.map(g => g.type)} />}
       {helper && jobs && (
         <FollowedJobs
           id={id}

@@ -188,7 +188,8 @@ export function Submit({ store, server }: { store: ClusterStore; server: Server 
   );
 }
 
-function Expected(p: { known: Known; now: number; store: ClusterStore; stale: boolean }) {
+// Expected says what is expected; jobs are linked to those of a cluster, if there is one.
+export function Expected(p: { known: Known; now: number; store?: ClusterStore; stale: boolean }) {
   const { preview: v, at, error } = p.known;
   if (!v) return <Notice>{error}</Notice>;
   const after = (s: number | undefined): number => (s === undefined ? NaN : at + s * 1e3);
@@ -237,9 +238,7 @@ function Expected(p: { known: Known; now: number; store: ClusterStore; stale: bo
         <Table label="Jobs that end later" heads={["Job", "Name", "User", "Ends later by"]}>
           {v.delays.slice(0, MOST).map(d => (
             <tr key={d.job}>
-              <td>
-                <a href={link(p.store.name, "job", d.job)}>{d.job}</a>
-              </td>
+              <td>{p.store ? <a href={link(p.store.name, "job", d.job)}>{d.job}</a> : <bdi>{d.job}</bdi>}</td>
               <td>
                 <bdi class="cut">{d.name}</bdi>
               </td>
