@@ -27,6 +27,7 @@ type sampler struct {
 	days   int
 	growth float64
 	blocks [][]block           // by day of the history
+	of     []map[string]int    // by day and user, the index of the user's block
 	likes  [7][]int            // by day of a week, the days of the history that may stand for it
 	active [7]map[string][]int // by day of a week and user, those of them on which the user submitted jobs
 	lost   lost
@@ -60,14 +61,15 @@ func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64)
 		last = max(last, j.ReleaseUs)
 	}
 	if jobs == 0 {
-		return nil, fault("history", "no job is submitted in it, so that there is nothing to draw weeks from")
+		return nil, fault("/instance/jobs", "no_jobs", "no job is submitted in it, so that there is nothing to draw weeks "+
+			"from")
 	}
 	n := int((last+s.midnightUs())/dayUs) + 1
 	if n < days {
-		return nil, fault("days", "the history has jobs of %s, and weeks of %d days are to be drawn: give a longer "+
-			"history, or --days %d", words.Count(n, "day"), days, n)
+		return nil, fault("/days", "out_of_range", "the history has jobs of %s, and weeks of %d days are to be drawn: "+
+			"give a longer history, or at most %d", words.Count(n, "day"), days, n)
 	}
-	s.blocks = make([][]block, n)
+	s.blocks, s.of = make([][]block, n), make([]map[string]int, n)
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		if j.Running() || j.FirstRound() > 0 {
@@ -78,9 +80,13 @@ func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64)
 		if len(j.Users) > 0 {
 			user = j.Users[0]
 		}
-		at := slices.IndexFunc(s.blocks[day], func(b block) bool { return b.user == user })
-		if at < 0 {
+		if s.of[day] == nil {
+			s.of[day] = map[string]int{}
+		}
+		at, ok := s.of[day][user]
+		if !ok {
 			at = len(s.blocks[day])
+			s.of[day][user] = at
 			s.blocks[day] = append(s.blocks[day], block{user: user})
 		}
 		s.blocks[day][at].jobs = append(s.blocks[day][at].jobs, i)
@@ -240,11 +246,7 @@ func (s *sampler) week(seed uint64, w int) *drawn {
 				// What grows is drawn by user: what the user did on another such day.
 				days := s.active[((d%7)+7)%7][b.user]
 				other := days[r.IntN(len(days))]
-				for _, x := range s.blocks[other] {
-					if x.user == b.user {
-						add(x, int64(d+warmUpDays-other)*dayUs+s.midnightUs(), extra)
-					}
-				}
+				add(s.blocks[other][s.of[other][b.user]], int64(d+warmUpDays-other)*dayUs+s.midnightUs(), extra)
 			}
 		}
 	}
