@@ -13,7 +13,7 @@ const (
 // assumed. Later versions may add fields.
 type Report struct {
 	// Hare is the version of this form.
-	Hare    int    `json:"hare" format:"int64"`
+	Hare    int    `json:"hare"`
 	Version string `json:"version"`
 	// Status is deadline where the time limit passed. The report then has the rows of which all weeks had been played.
 	Status string `json:"status" enums:"succeeded,deadline"`
@@ -22,11 +22,11 @@ type Report struct {
 	Seed   uint64 `json:"seed"`
 
 	// Jobs is the number of jobs of the history.
-	Jobs int `json:"jobs" format:"int64"`
+	Jobs int `json:"jobs"`
 	// HistoryDays is the number of days of the history.
-	HistoryDays int     `json:"history_days" format:"int64"`
-	Weeks       int     `json:"weeks" format:"int64"`
-	Days        int     `json:"days" format:"int64"`
+	HistoryDays int     `json:"history_days"`
+	Weeks       int     `json:"weeks"`
+	Days        int     `json:"days"`
 	Growth      float64 `json:"growth"`
 	// WeekJobs is the mean number of jobs of a drawn week that count.
 	WeekJobs float64 `json:"week_jobs"`
@@ -45,12 +45,12 @@ type Report struct {
 	// Certain is what is proved of all schedulers.
 	Certain []Certain `json:"certain,omitempty"`
 	// CertainJobs is the number of jobs of the history that certain is about, which are the last ones.
-	CertainJobs int `json:"certain_jobs,omitempty" format:"int64"`
+	CertainJobs int `json:"certain_jobs,omitempty"`
 	// Assumed is what the figures rest on, in sentences.
 	Assumed []string `json:"assumed"`
 	// Front are the indices of the rows that no other row beats in cost and mean wait, by cost. Without prices there are
 	// none.
-	Front []int `json:"front,omitempty" format:"int64"`
+	Front []int `json:"front,omitempty"`
 } //	@name	CapacityReport
 
 // Row is an option under a policy. Figures are means over the weeks.
@@ -63,24 +63,24 @@ type Row struct {
 	P95CompletionS  Estimate `json:"p95_completion_s"`
 	// SavedS is how much shorter the mean wait is than in the first row, week by week.
 	SavedS Estimate `json:"mean_wait_saved_s"`
-	// DeadlinesMet is the share of deadlines that are met. It is null where no job has a deadline.
-	DeadlinesMet *Estimate `json:"deadlines_met" extensions:"x-nullable"`
+	// DeadlinesMet is the share of deadlines that are met. It is left out where no job has a deadline.
+	DeadlinesMet *Estimate `json:"deadlines_met,omitempty"`
 	// GPUHours are those that the jobs of a week hold, by type.
 	GPUHours map[string]Estimate `json:"gpu_hours"`
 	// Use is the share of the GPUs that is held in the days of a week, by type.
 	Use map[string]float64 `json:"use"`
 	// CostPerWeek is that of all priced GPUs in seven days. It is null without prices.
-	CostPerWeek *float64 `json:"cost_per_week" extensions:"x-nullable"`
+	CostPerWeek *float64 `json:"cost_per_week"`
 	// AddedCostPerWeek is that of the GPUs that the option adds. It is null without prices.
-	AddedCostPerWeek *float64 `json:"added_cost_per_week" extensions:"x-nullable"`
+	AddedCostPerWeek *float64 `json:"added_cost_per_week"`
 	// CostPerHourSaved is the added cost for each hour of waiting that is saved. It is null where nothing is saved.
-	CostPerHourSaved *float64 `json:"cost_per_hour_saved" extensions:"x-nullable"`
-	// Reached is the share of weeks that reach the goal (interval of Clopper and Pearson, 1934). It is null without a
+	CostPerHourSaved *float64 `json:"cost_per_hour_saved"`
+	// Reached is the share of weeks that reach the goal (interval of Clopper and Pearson, 1934). It is left out without a
 	// goal.
-	Reached *Share `json:"goal_reached" extensions:"x-nullable"`
+	Reached *Share `json:"goal_reached,omitempty"`
 	// Marked counts the weeks in which the policy did worse than on a cluster that this one contains, whose figures
 	// then stand here.
-	Marked int `json:"marked,omitempty" format:"int64"`
+	Marked int `json:"marked,omitempty"`
 	// Why says which parts of the option cannot help, and why.
 	Why []string `json:"cannot_help,omitempty"`
 	// Queue is how many jobs wait at each hour of a week, a mean over the weeks.
@@ -124,7 +124,7 @@ type Mix struct {
 // AddedGPUs are GPUs that a mix adds.
 type AddedGPUs struct {
 	Type  string `json:"type"`
-	Count int    `json:"count" format:"int64"`
+	Count int    `json:"count"`
 } //	@name	BoughtGPUs
 
 // Certain is what no scheduler can go beyond, for the jobs of the history, or its last ones, on the cluster of an
@@ -133,22 +133,22 @@ type Certain struct {
 	Option string `json:"option"`
 	// LeastS is by how much the best plan's mean completion, weighted, gets shorter at least, in seconds. It is null
 	// where this is not known.
-	LeastS *float64 `json:"least_s" extensions:"x-nullable"`
+	LeastS *float64 `json:"least_s"`
 	// MostS is by how much it gets shorter at most.
-	MostS *float64 `json:"most_s" extensions:"x-nullable"`
+	MostS *float64 `json:"most_s"`
 	// Endless says that this is about any number of GPUs of the one type.
 	Endless bool `json:"endless,omitempty"`
 } //	@name	CapacityProof
 
-// Values of Line.Kind, beside error.
+// Values of PlanLine.Kind, beside error.
 const (
 	LineProgress = "progress"
 	LineProved   = "proved"
 	LineReport   = "report"
 )
 
-// Line is one line of the answer as NDJSON. The line has the member that its field line names.
-type Line struct {
+// PlanLine is one line of the answer as NDJSON. The line has the member that its field line names.
+type PlanLine struct {
 	Kind     string    `json:"line" enums:"progress,proved,report,error"`
 	Progress *Progress `json:"progress,omitempty"`
 	// Proved is what is certain of the first option for which it is known.
