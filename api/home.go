@@ -27,6 +27,7 @@ func (s *server) homeLinks() []homeLink {
 		{"/v1/solves", "the solves that are kept", keys},
 		{"/v1/what-if", "the what-ifs that are kept", keys},
 		{"/v1/simulations", "the simulations that are kept", keys},
+		{"/v1/capacity", "the plans of capacity that are kept", keys},
 	}
 	if s.cfg.Sessions != nil {
 		links = append(links, homeLink{"/v1/sessions", "the online sessions", keys},

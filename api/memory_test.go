@@ -86,6 +86,8 @@ func TestSmallTextLargeMemory(t *testing.T) {
 			"body_too_large", 413},
 		{"jobs of a simulation", "/v1/simulations", `{"generate":{"jobs":100000},"gpus":{"V100":8},"policies":["fifo"]}`,
 			"too_much_memory", 413},
+		{"GPUs of a plan of capacity", "/v1/capacity", strings.TrimSuffix(nodes(1, 1), "}") +
+			`,"days":1,"options":["V100=100000"]}`, "too_much_memory", 413},
 	} {
 		code, answer, _ := s.call(t, "POST", c.path, gzipped(c.body), "Content-Type", "application/json",
 			"Content-Encoding", "gzip")

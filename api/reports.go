@@ -15,10 +15,12 @@ import (
 	"github.com/hare-sched/hare/plot/web"
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/solves"
+	"github.com/hare-sched/hare/sim/capacity"
 	"github.com/hare-sched/hare/sim/study"
 	"github.com/hare-sched/hare/whatif"
 	whatiftext "github.com/hare-sched/hare/whatif/text"
 	"github.com/hare-sched/hare/wire"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
@@ -28,6 +30,7 @@ const kindHTML = "text/html"
 var reportWords = map[string]struct{ path, name, code string }{
 	solves.KindWhatIf:     {"/v1/what-if", "what-if", "no_what_if"},
 	solves.KindSimulation: {"/v1/simulations", "simulation", "no_simulation"},
+	solves.KindCapacity:   {"/v1/capacity", "plan of capacity", "no_capacity"},
 }
 
 // keptReport is the report that a request becomes once it is answered.
@@ -59,7 +62,7 @@ func (k *keptReport) keep() bool {
 	return err == nil
 }
 
-// reportJSON is a what-if or a simulation that the server keeps.
+// reportJSON is a what-if, a simulation or a plan of capacity that the server keeps.
 type reportJSON struct {
 	ID string `json:"id"`
 	// Name and labels are those of the request.
@@ -81,7 +84,7 @@ type reportLinks struct {
 	Request string `json:"request"`
 } //	@name	StoredReportLinks
 
-// reportListJSON lists what-ifs or simulations, the newest first.
+// reportListJSON lists what-ifs, simulations or plans of capacity, the newest first.
 type reportListJSON struct {
 	Reports []reportJSON `json:"reports"`
 	// Next is what to give as after for those that follow. It is left out at the end.
@@ -129,6 +132,26 @@ func (s *server) listSimulations(w http.ResponseWriter, r *http.Request) error {
 	return s.listReports(w, r, solves.KindSimulation)
 }
 
+// listCapacity answers with a page of the list of plans of capacity.
+//
+//	@Summary		List the plans of capacity that are kept, the newest first
+//	@Description	The answer has at most limit plans. If there are more, links.next continues the list. A plan must
+//	@Description	match all filters.
+//	@Tags			scheduling
+//	@ID				listCapacity
+//	@Param			label	query	[]string	false	"those with all of these labels: name=value, or name for any value"	collectionFormat(multi)
+//	@Param			q		query	string		false	"those whose id, name or value of a label has this part, in upper or lower case"
+//	@Param			limit	query	int			false	"1 to 1000, the most plans to list: 100 without it"	minimum(1)	maximum(1000)
+//	@Param			after	query	string		false	"next of the list before"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	reportListJSON	"the plans"
+//	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Router			/v1/capacity [get]
+func (s *server) listCapacity(w http.ResponseWriter, r *http.Request) error {
+	return s.listReports(w, r, solves.KindCapacity)
+}
+
 func (s *server) listReports(w http.ResponseWriter, r *http.Request, kind string) error {
 	f, err := tagFilter(r)
 	if err != nil {
@@ -170,7 +193,7 @@ func (s *server) listReports(w http.ResponseWriter, r *http.Request, kind string
 //	@Failure	503	{object}	openapi.Problem	"busy: Retry-After says when to try again"
 //	@Router		/v1/what-if/{id} [get]
 func (s *server) getWhatIf(w http.ResponseWriter, r *http.Request) error {
-	return s.getReport(w, r, solves.KindWhatIf, kindNDJSON, whatIfPage)
+	return s.getReport(w, r, solves.KindWhatIf, []string{kindNDJSON, kindHTML}, whatIfPage)
 }
 
 // getSimulation answers with what a simulation was answered.
@@ -189,13 +212,33 @@ func (s *server) getWhatIf(w http.ResponseWriter, r *http.Request) error {
 //	@Failure	503	{object}	openapi.Problem		"busy: Retry-After says when to try again"
 //	@Router		/v1/simulations/{id} [get]
 func (s *server) getSimulation(w http.ResponseWriter, r *http.Request) error {
-	return s.getReport(w, r, solves.KindSimulation, kindJSON, simulationPage)
+	return s.getReport(w, r, solves.KindSimulation, []string{kindJSON, kindHTML}, simulationPage)
 }
 
-// getReport sends the stored bytes, or the page that page makes of them.
-func (s *server) getReport(w http.ResponseWriter, r *http.Request, kind, media string,
-	page func(w io.Writer, title string, answer io.Reader) error) error {
-	wanted, err := negotiate(r, media, kindHTML)
+// getCapacity answers with the report of a plan of capacity.
+//
+//	@Summary	The report of a plan of capacity that is kept
+//	@Tags		scheduling
+//	@ID			getCapacity
+//	@Param		id	path	string	true	"the plan"
+//	@Produce	json,html,text/csv,application/problem+json
+//	@Success	200	{object}	capacitydoc.Report	"the report; as HTML a page that draws it, as CSV a line for each row"
+//	@Failure	400	{object}	openapi.Problem		"the operation has no query parameters"
+//	@Failure	404	{object}	openapi.Problem		"no such plan"
+//	@Failure	406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
+//	@Failure	410	{object}	openapi.Problem		"the plan was deleted"
+//	@Failure	500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
+//	@Failure	503	{object}	openapi.Problem		"busy: Retry-After says when to try again"
+//	@Router		/v1/capacity/{id} [get]
+func (s *server) getCapacity(w http.ResponseWriter, r *http.Request) error {
+	return s.getReport(w, r, solves.KindCapacity, []string{kindJSON, kindHTML, kindCSV}, capacityDocument)
+}
+
+// getReport sends the stored bytes, which have the first of the media types kinds, or what convert makes of them in
+// another one.
+func (s *server) getReport(w http.ResponseWriter, r *http.Request, kind string, kinds []string,
+	convert func(w io.Writer, media, title string, answer io.Reader) error) error {
+	wanted, err := negotiate(r, kinds...)
 	if err != nil {
 		return err
 	}
@@ -211,22 +254,25 @@ func (s *server) getReport(w http.ResponseWriter, r *http.Request, kind, media s
 		return reportProblem(kind, err)
 	}
 	defer func() { _ = answer.Close() }()
-	if wanted != kindHTML {
-		return sendStored(w, media, answer, size)
+	if wanted == kinds[0] {
+		return sendStored(w, wanted, answer, size)
 	}
 	if err := admission.ClaimOf(r.Context()).Grow(admission.DecodeFactor * size); err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	if err := page(&b, info.Tags.Name, answer); err != nil {
+	if err := convert(&b, wanted, info.Tags.Name, answer); err != nil {
 		return err
+	}
+	if wanted == kindCSV {
+		return write(w, kindCSV+"; charset=utf-8; header=present", b.Bytes())
 	}
 	w.Header().Set("Content-Security-Policy", web.Report.Policy()+"; frame-ancestors 'none'")
 	return write(w, "text/html; charset=utf-8", b.Bytes())
 }
 
 // whatIfPage writes the page of hare whatif --plot.
-func whatIfPage(w io.Writer, title string, answer io.Reader) error {
+func whatIfPage(w io.Writer, _, title string, answer io.Reader) error {
 	var lines []*whatif.Line
 	scenarios := 0
 	for d := json.NewDecoder(answer); ; {
@@ -261,7 +307,7 @@ func whatIfPage(w io.Writer, title string, answer io.Reader) error {
 }
 
 // simulationPage writes the page of hare simulate -o.
-func simulationPage(w io.Writer, _ string, answer io.Reader) error {
+func simulationPage(w io.Writer, _, _ string, answer io.Reader) error {
 	var a simulatedoc.Answer
 	if err := json.NewDecoder(answer).Decode(&a); err != nil {
 		return err
@@ -269,6 +315,19 @@ func simulationPage(w io.Writer, _ string, answer io.Reader) error {
 	rep := study.Report{Summary: a.Summary}
 	for i := range a.Runs {
 		rep.Runs = append(rep.Runs, study.RunOf(a.Runs[i]))
+	}
+	return rep.Page(w)
+}
+
+// capacityDocument writes the page of hare capacity -o, or the table of its rows.
+func capacityDocument(w io.Writer, media, _ string, answer io.Reader) error {
+	var doc capacitydoc.Report
+	if err := json.NewDecoder(answer).Decode(&doc); err != nil {
+		return err
+	}
+	rep := capacity.Report{Report: doc}
+	if media == kindCSV {
+		return rep.CSV(w)
 	}
 	return rep.Page(w)
 }
@@ -307,6 +366,24 @@ func (s *server) getWhatIfRequest(w http.ResponseWriter, r *http.Request) error 
 //	@Router		/v1/simulations/{id}/request [get]
 func (s *server) getSimulationRequest(w http.ResponseWriter, r *http.Request) error {
 	return s.getReportRequest(w, r, solves.KindSimulation)
+}
+
+// getCapacityRequest answers with the request of a plan of capacity.
+//
+//	@Summary	The request of a plan of capacity that is kept
+//	@Tags		scheduling
+//	@ID			getCapacityRequest
+//	@Param		id	path	string	true	"the plan"
+//	@Produce	json,application/problem+json
+//	@Success	200	{object}	openapi.CapacityRequest	"the request, as it was sent"
+//	@Failure	400	{object}	openapi.Problem			"the operation has no query parameters"
+//	@Failure	404	{object}	openapi.Problem			"no such plan"
+//	@Failure	406	{object}	openapi.Problem			"the server has none of the media types that the client accepts"
+//	@Failure	410	{object}	openapi.Problem			"the plan was deleted"
+//	@Failure	500	{object}	openapi.Problem			"a defect of the server; its log has the request_id"
+//	@Router		/v1/capacity/{id}/request [get]
+func (s *server) getCapacityRequest(w http.ResponseWriter, r *http.Request) error {
+	return s.getReportRequest(w, r, solves.KindCapacity)
 }
 
 func (s *server) getReportRequest(w http.ResponseWriter, r *http.Request, kind string) error {
@@ -356,6 +433,24 @@ func (s *server) deleteWhatIf(w http.ResponseWriter, r *http.Request) error {
 //	@Router		/v1/simulations/{id} [delete]
 func (s *server) deleteSimulation(w http.ResponseWriter, r *http.Request) error {
 	return s.deleteReport(w, r, solves.KindSimulation)
+}
+
+// deleteCapacity deletes a plan of capacity.
+//
+//	@Summary	Remove a plan of capacity that is kept
+//	@Tags		scheduling
+//	@ID			deleteCapacity
+//	@Param		id	path	string	true	"the plan"
+//	@Produce	application/problem+json
+//	@Success	204	"it is gone"
+//	@Failure	400	{object}	openapi.Problem	"the operation has no query parameters"
+//	@Failure	404	{object}	openapi.Problem	"no such plan"
+//	@Failure	410	{object}	openapi.Problem	"the plan was deleted before"
+//	@Failure	500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure	507	{object}	openapi.Problem	"the disk refuses the write"
+//	@Router		/v1/capacity/{id} [delete]
+func (s *server) deleteCapacity(w http.ResponseWriter, r *http.Request) error {
+	return s.deleteReport(w, r, solves.KindCapacity)
 }
 
 func (s *server) deleteReport(w http.ResponseWriter, r *http.Request, kind string) error {

@@ -23,9 +23,10 @@ var reportKinds = map[string]struct{ rest, media, code, page string }{
 	"/v1/what-if": {`"base":{"instance":%s},"options":{"work_limit":200},"scenarios":[{"id":"more <b>",` +
 		`"add_gpus":{"type":"V100","count":2}}]`, "application/x-ndjson", "no_what_if", "more &lt;b&gt;"},
 	"/v1/simulations": {`"instance":%s,"policies":["hlas"]`, "application/json", "no_simulation", "Simulated schedulers"},
+	"/v1/capacity":    {`"instance":%s,"weeks":1,"days":1`, "application/json", "no_capacity", "What this cluster needs"},
 }
 
-// report makes a what-if or a simulation and returns its id.
+// report makes a report and returns its id.
 func (s *keyedServer) report(t testing.TB, key, path, body string) string {
 	t.Helper()
 	got := s.call(t, key, "POST", path, body)
@@ -36,7 +37,7 @@ func (s *keyedServer) report(t testing.TB, key, path, body string) string {
 	return id
 }
 
-// TestReports keeps what-ifs and simulations, finds them by name and label, and reads and deletes them.
+// TestReports keeps what-ifs, simulations and plans of capacity, finds them by name and label, and reads and deletes them.
 func TestReports(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
 	a, _ := s.key(t, "a", access.RoleSolve, 0)
@@ -191,7 +192,7 @@ func TestReportsOfStreams(t *testing.T) {
 		at, text := resp.Header.Get("Location"), ""
 		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 			text += lines.Text() + "\n"
-			if !strings.HasPrefix(lines.Text(), `{"line":"summary"`) {
+			if !strings.HasPrefix(lines.Text(), `{"line":"summary"`) && !strings.HasPrefix(lines.Text(), `{"line":"report"`) {
 				continue
 			}
 			code, got, _ := s.call(t, "GET", at, "")

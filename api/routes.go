@@ -79,6 +79,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	s.explainRoutes(r)
 	s.whatIfRoutes(r)
 	s.simulationRoutes(r)
+	s.capacityRoutes(r)
 	s.sessionRoutes(r)
 	s.clusterRoutes(r)
 	s.keyRoutes(r)
@@ -114,6 +115,14 @@ func (s *server) methodNotAllowed(routes chi.Routes) http.HandlerFunc {
 		s.problem(w, r, http.StatusMethodNotAllowed, "method_not_allowed",
 			r.Method+" is not allowed here, but "+strings.Join(allowed, ", ")+": see /docs", nil)
 	}
+}
+
+func (s *server) capacityRoutes(r chi.Router) {
+	r.Post("/v1/capacity", s.handle(s.admit(s.planCapacity)))
+	r.Get("/v1/capacity", s.handle(s.listCapacity, "label"+repeatable, "q", "limit", "after"))
+	r.Get("/v1/capacity/{id}", s.handle(s.admit(s.getCapacity)))
+	r.Get("/v1/capacity/{id}/request", s.handle(s.getCapacityRequest))
+	r.Delete("/v1/capacity/{id}", s.handle(s.deleteCapacity))
 }
 
 // clusterRoutes adds routes that exist also without Config.Clusters: they answer 404 then.

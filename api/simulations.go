@@ -105,10 +105,15 @@ func simulationAnswer(ans *study.Answer, detail string) ([]byte, error) {
 	for i := range ans.Runs {
 		out.Runs[i] = *describeRun(&ans.Runs[i], detail)
 	}
+	return encoded(out)
+}
+
+// encoded is an answer in JSON, as it is kept and sent.
+func encoded(answer any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(out)
+	err := e.Encode(answer)
 	return b.Bytes(), err
 }
 

@@ -76,6 +76,11 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"GET /v1/simulations/{id}":         {role: read, of: "simulation", want: 200},
 		"GET /v1/simulations/{id}/request": {role: read, of: "simulation", want: 200},
 		"DELETE /v1/simulations/{id}":      {role: solve, of: "simulation", want: 204},
+		"POST /v1/capacity":                {role: solve, of: "solve", body: `{"solve_id":"{id}","weeks":1,"days":1}`, want: 200},
+		"GET /v1/capacity":                 {role: read, want: 200},
+		"GET /v1/capacity/{id}":            {role: read, of: "capacity", want: 200},
+		"GET /v1/capacity/{id}/request":    {role: read, of: "capacity", want: 200},
+		"DELETE /v1/capacity/{id}":         {role: solve, of: "capacity", want: 204},
 		"POST /v1/bounds":                  {role: solve, body: in + `,"method":"machine"}`, want: 200},
 		"POST /v1/verify":                  {role: solve, body: in + `}`, want: 422},
 		"POST /v1/sessions":                {role: solve, body: `{"cluster":` + twoGPUs + `}`, want: 201},
@@ -227,13 +232,15 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 			return "abcdefghijklmnopqrstuvwxyz"
 		case of == "solve":
 			return s.solve(t, key, `{"work_limit":50}`)
-		case (of == "what_if" || of == "simulation") && whose == "absent":
+		case (of == "what_if" || of == "simulation" || of == "capacity") && whose == "absent":
 			return "abcdefghijklmnopqrstuvwxyz"
 		case of == "what_if":
 			return s.report(t, key, "/v1/what-if", `{"base":{"instance":`+example(t)+`},"options":{"work_limit":1},`+
 				`"scenarios":[{"scale_weights":{"bert":2}}]}`)
 		case of == "simulation":
 			return s.report(t, key, "/v1/simulations", `{"policies":["srtf"],"generate":{"jobs":2}}`)
+		case of == "capacity":
+			return s.report(t, key, "/v1/capacity", `{"instance":`+example(t)+`,"weeks":1,"days":1}`)
 		case of == "key" && whose == "absent":
 			return "abcdefghijklmnop"
 		case of == "key":

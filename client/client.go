@@ -1,6 +1,6 @@
 // Package client calls a Hare server over HTTP: synchronous and asynchronous solves,
 // their events across broken connections, bounds, verification, online sessions,
-// what-ifs and simulations. The client retries calls that are safe to repeat, and
+// what-ifs, simulations and plans of capacity. The client retries calls that are safe to repeat, and
 // returns refusals as *Problem.
 package client
 

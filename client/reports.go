@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/wire"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
-// StoredReport is a what-if or a simulation that the server keeps.
+// StoredReport is a what-if, a simulation or a plan of capacity that the server keeps.
 type StoredReport struct {
 	ID string `json:"id"`
 	wire.Tags
@@ -22,6 +23,8 @@ type StoredReport struct {
 	AnswerBytes int64             `json:"answer_bytes"`
 	Links       map[string]string `json:"links"`
 }
+
+const capacityPath = "/v1/capacity"
 
 func whatIfPath(id string) string     { return "/v1/what-if/" + url.PathEscape(id) }
 func simulationPath(id string) string { return "/v1/simulations/" + url.PathEscape(id) }
@@ -34,6 +37,11 @@ func (c *Client) WhatIfs(ctx context.Context, query url.Values) iter.Seq2[*Store
 // Simulations yields the simulations that the server keeps, as List does solves.
 func (c *Client) Simulations(ctx context.Context, query url.Values) iter.Seq2[*StoredReport, error] {
 	return c.reports(ctx, "/v1/simulations", query)
+}
+
+// CapacityPlans yields the plans of capacity that the server keeps, as List does solves.
+func (c *Client) CapacityPlans(ctx context.Context, query url.Values) iter.Seq2[*StoredReport, error] {
+	return c.reports(ctx, capacityPath, query)
 }
 
 func (c *Client) reports(ctx context.Context, path string, query url.Values) iter.Seq2[*StoredReport, error] {
@@ -69,6 +77,12 @@ func (c *Client) KeptSimulation(ctx context.Context, id string) (*simulatedoc.An
 	return fetch[simulatedoc.Answer](ctx, c, call{method: http.MethodGet, path: simulationPath(id), repeatable: true})
 }
 
+// KeptCapacity returns the report of a plan of capacity that the server keeps.
+func (c *Client) KeptCapacity(ctx context.Context, id string) (*capacitydoc.Report, error) {
+	return fetch[capacitydoc.Report](ctx, c, call{method: http.MethodGet, path: capacityPath + "/" + url.PathEscape(id),
+		repeatable: true})
+}
+
 // DeleteWhatIf removes a what-if that the server keeps.
 func (c *Client) DeleteWhatIf(ctx context.Context, id string) error {
 	return c.remove(ctx, whatIfPath(id))
@@ -77,4 +91,9 @@ func (c *Client) DeleteWhatIf(ctx context.Context, id string) error {
 // DeleteSimulation removes a simulation that the server keeps.
 func (c *Client) DeleteSimulation(ctx context.Context, id string) error {
 	return c.remove(ctx, simulationPath(id))
+}
+
+// DeleteCapacity removes a plan of capacity that the server keeps.
+func (c *Client) DeleteCapacity(ctx context.Context, id string) error {
+	return c.remove(ctx, capacityPath+"/"+url.PathEscape(id))
 }

@@ -39,38 +39,53 @@ func (c *Client) FollowSimulation(ctx context.Context, s *simulatedoc.Request) i
 			yield(SimulationLine{}, err)
 			return
 		}
-		whole := false
-		var failed *Problem // a failure after the first line, which is not retried
-		err = c.lines(ctx, "/v1/simulations", text, func(line []byte) error {
-			var l struct {
-				SimulationLine
-				Error *Problem `json:"error"`
-			}
+		err = c.linesUntil(ctx, "/v1/simulations", text, "summary", func(line []byte) (more bool, err error) {
+			l := SimulationLine{Data: line}
 			if err := json.Unmarshal(line, &l); err != nil {
-				return malformedLine(err)
+				return false, malformedLine(err)
 			}
-			if l.Error != nil {
-				failed = l.Error
-				return errStopped
-			}
-			whole = l.Kind == "summary"
-			l.Data = bytes.Clone(line)
-			if !yield(l.SimulationLine, nil) {
-				return errStopped
-			}
-			return nil
+			return yield(l, nil), nil
 		})
-		if failed != nil {
-			yield(SimulationLine{}, failed)
-			return
-		}
-		if err == nil && !whole {
-			err = errors.New("client: the answer ends before its summary")
-		}
-		if err != nil && !errors.Is(err, errStopped) {
+		if err != nil {
 			yield(SimulationLine{}, err)
 		}
 	}
+}
+
+// linesUntil posts a request and calls each with the lines of the answer, of which last is the kind of the last, until
+// each wants no more. A line with an error ends the answer with a *Problem.
+func (c *Client) linesUntil(ctx context.Context, path string, text []byte, last string,
+	each func(line []byte) (more bool, err error)) error {
+	whole := false
+	var failed *Problem // a failure after the first line, which is not retried
+	err := c.lines(ctx, path, text, func(line []byte) error {
+		var l struct {
+			Line  string   `json:"line"`
+			Error *Problem `json:"error"`
+		}
+		if err := json.Unmarshal(line, &l); err != nil {
+			return malformedLine(err)
+		}
+		if l.Error != nil {
+			failed = l.Error
+			return errStopped
+		}
+		whole = l.Line == last
+		more, err := each(bytes.Clone(line))
+		if err == nil && !more {
+			return errStopped
+		}
+		return err
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case err == nil && !whole:
+		return errors.New("client: the answer ends before its " + last)
+	case errors.Is(err, errStopped):
+		return nil
+	}
+	return err
 }
 
 func simulationBody(s *simulatedoc.Request) ([]byte, error) {

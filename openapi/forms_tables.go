@@ -32,4 +32,7 @@ type (
 
 	// SimulationRequest is simulatedoc.Form.
 	SimulationRequest struct{} //	@name	SimulationRequest
+
+	// CapacityRequest is capacitydoc.Form.
+	CapacityRequest struct{} //	@name	CapacityRequest
 )

@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare/openapi"
 	registry "github.com/hare-sched/hare/sim/policies"
 	"github.com/hare-sched/hare/wire"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
@@ -24,7 +25,7 @@ import (
 var update = flag.Bool("update", false, "write openapi.json and openapi.yaml again")
 
 // documented are the packages whose types are documents, beside openapi and api.
-var documented = []string{"wire/simulate", "wire/explain", "wire/whatif", "whatif", "online",
+var documented = []string{"wire/simulate", "wire/capacity", "wire/explain", "wire/whatif", "whatif", "online",
 	"wire/regret", "wire/sessions", "wire/clusters", "serve/admission", "verify", "sim/policies", "online/policies"}
 
 func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
@@ -68,7 +69,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 }
 
 // tables lists the forms of documents that a table reads.
-var tables = append(wire.Forms(), simulatedoc.Form, whatifdoc.Form)
+var tables = append(wire.Forms(), simulatedoc.Form, whatifdoc.Form, capacitydoc.Form)
 
 // fromTables adds to the components the forms of tables and the forms to which
 // these refer. A type that is encoded beside a table has the fields of the table.

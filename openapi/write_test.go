@@ -12,7 +12,7 @@ import (
 // sorted by name.
 var order = []string{
 	"openapi", "info", "title", "version", "servers", "tags", "paths", "components",
-	"/v1/solves", "/v1/bounds", "/v1/verify", "/v1/what-if", "/v1/simulations",
+	"/v1/solves", "/v1/bounds", "/v1/verify", "/v1/what-if", "/v1/simulations", "/v1/capacity",
 	"/v1/solves/{id}", "/v1/solves/{id}/events", "/v1/solves/{id}/result", "/v1/solves/{id}/schedule",
 	"/v1/solves/{id}/gantt.svg", "/v1/solves/{id}/gantt.png",
 	"/v1/solves/{id}/gantt.html", "/v1/solves/{id}/certificate", "/v1/solves/{id}/instance", "/v1/solves/{id}/cancel",

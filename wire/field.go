@@ -3,6 +3,7 @@ package wire
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -203,6 +204,41 @@ func Strings[T any](name string, at func(*T) *[]string, most int, what string) F
 			}
 			return b
 		})
+}
+
+// Counts makes a field whose value is an object of numbers of GPUs by type, at least one and together at most
+// hare.MaxGPUs. They are held by type; where there are none the field is left out.
+func Counts[T any](name string, at func(*T) *[]hare.TypeCount) Field[T] {
+	return NewField(name, MapOf(Schema{"type": "integer", "format": "int64", "minimum": 1}),
+		func(r *Reader, v *T) error { return r.counts(at(v)) },
+		func(b []byte, v *T) []byte {
+			return AppendMap(b, *at(v),
+				func(c *hare.TypeCount) string { return c.Type },
+				func(b []byte, c *hare.TypeCount) []byte { return appendInt(b, int64(c.Count)) })
+		})
+}
+
+func (r *Reader) counts(to *[]hare.TypeCount) error {
+	counts, total := []hare.TypeCount{}, int64(0)
+	before, isObject := len(r.faults), r.Is('{')
+	err := r.Object(nil, func(name string) (bool, error) {
+		c := int64(1) // replaced, or a fault
+		err := r.Integer(&c, 1, hare.MaxGPUs)
+		total += c
+		counts = append(counts, hare.TypeCount{Type: name, Count: int(c)})
+		return true, err
+	})
+	if *to = counts; err != nil || !isObject {
+		return err
+	}
+	slices.SortFunc(counts, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
+	switch {
+	case len(counts) == 0 && len(r.faults) == before:
+		return r.Fault("no_gpus", `give counts by type, e.g. {"V100": 36, "K80": 36}`)
+	case total > hare.MaxGPUs:
+		return r.Fault("too_large", "there are more than %d GPUs", hare.MaxGPUs)
+	}
+	return nil
 }
 
 // MaxLabel is the largest number of characters of a name or a value of a StringMap.

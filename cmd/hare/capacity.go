@@ -17,16 +17,19 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/sim/capacity"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
 type capacityFlags struct {
 	history        historyFlags
-	req            capacity.Request
+	req            capacitydoc.Request
 	prices, begins string
-	growth         []string
+	buy, growth    []string
+	seed           uint64
 	out            string
 	parallel       int
 	json, quiet    bool
@@ -67,22 +70,22 @@ texts; for slurm, kube and ray without files the cluster's own commands are aske
 	flags := c.Flags()
 	flags.StringArrayVar(&f.req.Options, "option", nil, "a change of the cluster: H100=8, or "+
 		"'drop NODE from fri to sat'")
-	flags.StringSliceVar(&f.req.Policies, "policy", []string{capacity.Now}, "the policies to compare, and now for "+
+	flags.StringSliceVar(&f.req.Policies, "policy", []string{capacitydoc.Now}, "the policies to compare, and now for "+
 		"that of --now")
 	flags.StringVar(&f.req.Now, "now", "slurm", "the policy that is nearest to what the cluster does today")
 	flags.StringVar(&f.prices, "price", "", "price of a GPU for an hour, by type, e.g. H100=2.9,T4=0.35")
 	flags.StringVar(&f.req.Goal, "goal", "", "what a week must reach, e.g. 'p95 wait <= 1h', 'mean completion <= 6h' or "+
 		"'deadlines >= 95%'; several are joined by and")
 	flags.Float64Var(&f.req.Share, "share", 0.9, "the share of weeks that must reach the goal")
-	flags.StringSliceVar(&f.req.Buy, "buy", nil, "find the cheapest mix that reaches the goal, of at most so many "+
+	flags.StringSliceVar(&f.buy, "buy", nil, "find the cheapest mix that reaches the goal, of at most so many "+
 		"GPUs of each type, e.g. H100=64,T4=128")
-	flags.IntVar(&f.req.Weeks, "weeks", 20, "how many weeks are drawn")
-	flags.IntVar(&f.req.Days, "days", 7, "how many days a drawn week has")
+	flags.Int64Var(&f.req.Weeks, "weeks", 20, "how many weeks are drawn")
+	flags.Int64Var(&f.req.Days, "days", 7, "how many days a drawn week has")
 	flags.StringSliceVar(&f.growth, "growth", nil, "multiply the jobs of the history, e.g. 1.3; those of a user, an "+
 		"account, a name or a pattern for IDs by example, e.g. ann=3 for two more like ann (default 1)")
 	flags.StringVar(&f.begins, "begins", "", "when an instance begins, e.g. 2026-11-16, so that days of the week "+
 		"are known")
-	flags.Uint64Var(&f.req.Seed, "seed", 1, "seed of the draws")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the draws")
 	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many weeks are simulated at a time; the "+
 		"figures do not depend on it")
 	flags.StringVarP(&f.out, "output", "o", "", "write a page (HTML), tables (CSV, JSON) and every job of every week "+
@@ -115,19 +118,16 @@ func (f *capacityFlags) run(ctx context.Context, args []string, w io.Writer) err
 	if err := f.readHistory(ctx, args); err != nil {
 		return err
 	}
-	if err := f.readGrowth(); err != nil {
-		return err
-	}
-	if err := f.readPrices(); err != nil {
+	if err := f.readValues(); err != nil {
 		return err
 	}
 	cfg := capacity.Config{Parallel: f.parallel, Version: version}
-	var first func(capacity.Certain)
+	var first func(capacitydoc.Certain)
 	if !f.quiet {
 		lines := &partLines{w: stderr, command: "capacity", parts: capacity.Parts(&f.req), now: time.Now}
 		defer lines.watch()()
 		cfg.Progress = lines.update
-		first = func(c capacity.Certain) {
+		first = func(c capacitydoc.Certain) {
 			if c.MostS != nil {
 				fmt.Fprintf(stderr, "capacity: proved: %s shortens the mean completion of the best plan by at most %s\n",
 					c.Option, words.Seconds(*c.MostS))
@@ -157,16 +157,31 @@ func (f *capacityFlags) run(ctx context.Context, args []string, w io.Writer) err
 	return rep.Text(w)
 }
 
-// capacityFault turns faults of the request into usage errors with the name of the flag.
+// flagOfMember has the flags of the members of a request.
+var flagOfMember = map[string]string{"options": "option", "policies": "policy", "prices": "price", "goal": "goal",
+	"share": "share", "buy": "buy", "weeks": "weeks", "days": "days", "growth": "growth", "grow": "growth",
+	"now": "now"}
+
+// capacityFault turns faults of the request into usage errors with the names of the flags.
 func capacityFault(err error) error {
-	var e *capacity.Error
-	if errors.As(err, &e) {
-		if e.Field == "history" {
-			return usageError{errors.New(e.Detail)}
+	var all hare.InvalidErrors
+	var one *hare.InvalidError
+	if !errors.As(err, &all) {
+		if !errors.As(err, &one) {
+			return err
 		}
-		return usageError{fmt.Errorf("--%s: %s", e.Field, e.Detail)}
+		all = append(all, one)
 	}
-	return simulationFault(err)
+	var said []string
+	for _, e := range all {
+		member, _, _ := strings.Cut(strings.TrimPrefix(e.Pointer, "/"), "/")
+		detail := e.Detail
+		if flag := flagOfMember[member]; flag != "" {
+			detail = "--" + flag + ": " + detail
+		}
+		said = append(said, detail)
+	}
+	return usageError{errors.New(strings.Join(said, "; "))}
 }
 
 // readHistory reads the jobs and the cluster.
@@ -190,9 +205,9 @@ func (f *capacityFlags) readHistory(ctx context.Context, args []string) (err err
 		if err != nil {
 			return usageError{err}
 		}
-		f.req.History, f.req.Origin, f.req.Source = built.Instance, time.UnixMicro(built.OriginUs).In(zone), args[0]
-		for i := range f.req.History.Jobs {
-			f.req.History.Jobs[i].Hints = built.Jobs[i].Hints()
+		f.req.Instance, f.req.Begins, f.req.Source = built.Instance, time.UnixMicro(built.OriginUs).In(zone), args[0]
+		for i := range f.req.Instance.Jobs {
+			f.req.Instance.Jobs[i].Hints = built.Jobs[i].Hints()
 		}
 		return nil
 	}
@@ -206,50 +221,63 @@ func (f *capacityFlags) readHistory(ctx context.Context, args []string) (err err
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		name = filepath.Join(name, "instance.json")
 	}
-	if f.req.History, err = readInstance(name); err != nil {
+	if f.req.Instance, err = readInstance(name); err != nil {
 		return err
 	}
 	f.req.Source = filepath.Base(args[0])
 	if f.begins != "" {
-		if f.req.Origin, err = time.Parse(time.DateOnly, f.begins); err != nil {
+		if f.req.Begins, err = time.Parse(time.DateOnly, f.begins); err != nil {
 			return usageError{fmt.Errorf("--begins: %q is not a date such as 2026-11-16", f.begins)}
 		}
 	}
 	return nil
 }
 
-// readGrowth reads --growth: a factor, and examples with factors of their own.
-func (f *capacityFlags) readGrowth() error {
-	for _, text := range f.growth {
-		if strings.Contains(text, "=") {
-			f.req.Grow = append(f.req.Grow, text)
-			continue
+// readValues reads --price and --buy.
+func (f *capacityFlags) readValues() error {
+	seed := int64(f.seed)
+	f.req.Seed, f.req.Prices = &seed, map[string]float64{}
+	if f.prices != "" {
+		for part := range strings.SplitSeq(f.prices, ",") {
+			name, text, ok := strings.Cut(strings.TrimSpace(part), "=")
+			x, err := strconv.ParseFloat(text, 64)
+			if _, twice := f.req.Prices[name]; !ok || err != nil || name == "" || twice {
+				return usageError{fmt.Errorf("--price: %q: give TYPE=PRICE of a GPU for an hour, each type once, such as "+
+					"H100=2.9", part)}
+			}
+			f.req.Prices[name] = x
 		}
-		x, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil || !(x > 0) || f.req.Growth != 0 {
-			return usageError{fmt.Errorf("--growth: %.80q: give one factor above 0, such as 1.3, and examples such as ann=2",
-				text)}
+	}
+	for _, part := range f.growth {
+		at := strings.LastIndexByte(part, '=')
+		x, err := strconv.ParseFloat(strings.TrimSpace(part[at+1:]), 64)
+		name := strings.TrimSpace(part[:max(at, 0)])
+		_, twice := f.req.Grow[name]
+		switch {
+		case err == nil && at < 0 && x > 0 && f.req.Growth == 0:
+			f.req.Growth = x
+		case err == nil && name != "" && !twice:
+			if f.req.Grow == nil {
+				f.req.Grow = map[string]float64{}
+			}
+			f.req.Grow[name] = x
+		default:
+			return usageError{fmt.Errorf("--growth: %.80q: give one factor above 0, such as 1.3, and examples, each once, "+
+				"such as ann=2", part)}
 		}
-		f.req.Growth = x
 	}
-	return nil
-}
-
-// readPrices reads --price.
-func (f *capacityFlags) readPrices() error {
-	f.req.Prices = map[string]float64{}
-	if f.prices == "" {
-		return nil
-	}
-	for part := range strings.SplitSeq(f.prices, ",") {
-		name, text, ok := strings.Cut(strings.TrimSpace(part), "=")
-		x, err := strconv.ParseFloat(text, 64)
-		if _, twice := f.req.Prices[name]; !ok || err != nil || name == "" || twice {
-			return usageError{fmt.Errorf("--price: %q: give TYPE=PRICE of a GPU for an hour, each type once, such as H100=2.9",
-				part)}
+	for _, part := range f.buy {
+		name, text, ok := strings.Cut(strings.ReplaceAll(part, " ", ""), "=")
+		n, err := strconv.Atoi(strings.TrimPrefix(text, "+"))
+		if !ok || err != nil || name == "" {
+			return usageError{fmt.Errorf("--buy: %q: give the most GPUs of a type, such as H100=64", part)}
 		}
-		f.req.Prices[name] = x
+		if slices.ContainsFunc(f.req.Buy, func(c hare.TypeCount) bool { return c.Type == name }) {
+			return usageError{fmt.Errorf("--buy: %s is given twice", name)}
+		}
+		f.req.Buy = append(f.req.Buy, hare.TypeCount{Type: name, Count: n})
 	}
+	slices.SortFunc(f.req.Buy, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
 	return nil
 }
 

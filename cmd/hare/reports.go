@@ -23,7 +23,7 @@ type kindFlag string
 
 const kindSolve kindFlag = "solve"
 
-var keptKinds = []string{string(kindSolve), solves.KindWhatIf, solves.KindSimulation}
+var keptKinds = []string{string(kindSolve), solves.KindWhatIf, solves.KindSimulation, solves.KindCapacity}
 
 func (k *kindFlag) add(c *cobra.Command) {
 	c.Flags().StringVar((*string)(k), "kind", string(kindSolve), "what to look for: "+strings.Join(keptKinds, ", "))
@@ -37,15 +37,34 @@ func (k kindFlag) check() error {
 	return nil
 }
 
-// reports lists the what-ifs or the simulations of a server.
+// word is what people call one of the kind.
+func (k kindFlag) word() string {
+	if k == solves.KindCapacity {
+		return "plan of capacity"
+	}
+	return string(k)
+}
+
+// plural is what people call several.
+func (k kindFlag) plural() string {
+	if k == solves.KindCapacity {
+		return "plans of capacity"
+	}
+	return string(k) + "s"
+}
+
+// reports lists the reports of the kind that a server keeps.
 func (k kindFlag) reports(ctx context.Context, r *remote, q url.Values) iter.Seq2[*client.StoredReport, error] {
-	if k == solves.KindWhatIf {
+	switch k {
+	case solves.KindWhatIf:
 		return r.WhatIfs(ctx, q)
+	case solves.KindCapacity:
+		return r.CapacityPlans(ctx, q)
 	}
 	return r.Simulations(ctx, q)
 }
 
-// list prints the list of what-ifs or simulations.
+// list prints the list of reports of the kind.
 func (k kindFlag) list(c *cobra.Command, r *remote, lf *listFlags) error {
 	all, err := first(lf.limit, k.reports(c.Context(), r, lf.query()))
 	if err != nil {
@@ -60,7 +79,7 @@ func (k kindFlag) list(c *cobra.Command, r *remote, lf *listFlags) error {
 
 func (k kindFlag) table(all []*client.StoredReport, now time.Time) string {
 	if len(all) == 0 {
-		return "no " + string(k) + "s\n"
+		return "no " + k.plural() + "\n"
 	}
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
@@ -77,7 +96,7 @@ func tookReport(x *client.StoredReport) string {
 	return words.Duration(x.Ended.Sub(x.Created).Round(10 * time.Millisecond).Microseconds())
 }
 
-// show prints a what-if or a simulation.
+// show prints what the server knows of a report.
 func (k kindFlag) show(c *cobra.Command, r *remote, id string, asJSON bool) error {
 	x, err := theOne(r, string(k), id, k.reports(c.Context(), r, url.Values{"q": {id}}),
 		func(x *client.StoredReport) string { return x.ID })
@@ -89,7 +108,7 @@ func (k kindFlag) show(c *cobra.Command, r *remote, id string, asJSON bool) erro
 	}
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
-		{string(k), x.ID}, {"name", words.Plain(x.Name)}, {"labels", labelsOf(x.Labels)},
+		{k.word(), x.ID}, {"name", words.Plain(x.Name)}, {"labels", labelsOf(x.Labels)},
 		{"sent", fmt.Sprintf("%s, %s ago", x.Created.Format(time.DateTime+" MST"), wholeSeconds(time.Since(x.Created)))},
 		{"ran for", tookReport(x)}, {"answer", r.base + x.Links["self"]}, {"request", r.base + x.Links["request"]},
 	} {

@@ -75,8 +75,8 @@ func solvesListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the solves of a server, the newest first",
 		Long: `List prints the solves that the server keeps: their names, states and gaps. Other commands
-take an ID, or as much of its beginning as no other has. With --kind it prints the what-ifs or
-the simulations that the server keeps.`,
+take an ID, or as much of its beginning as no other has. With --kind it prints the what-ifs, the
+simulations or the plans of capacity that the server keeps.`,
 		Example: `  hare solves list
   hare solves list --kind simulation --q night
   hare solves list --label team=vision --q night --status running`,
@@ -89,7 +89,7 @@ the simulations that the server keeps.`,
 				return err
 			}
 			if kind != kindSolve && status != "" {
-				return usageError{errors.New("--status is for solves: what-ifs and simulations are kept once they are answered")}
+				return usageError{errors.New("--status is for solves: other kinds are kept once they are answered")}
 			}
 			return lf.onServer(c, func(r *remote) error {
 				if kind != kindSolve {
@@ -204,8 +204,8 @@ func solvesShowCommand() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show a solve: its state, its gap and where its plan is",
 		Long: `Show prints what the server knows of a solve, and the addresses of its Gantt chart, its
-certificate and its result. With --kind it shows a what-if or a simulation, whose answer a
-browser shows as a page.`,
+certificate and its result. With --kind it shows a what-if, a simulation or a plan of capacity,
+whose answer a browser shows as a page.`,
 		Example: `  hare solves show 4f6k
   hare solves show 5mz2 --kind what-if
   hare solves show 4f6k --json`,

@@ -43,7 +43,8 @@ type Service struct {
 	// simCosts and simLPCosts predict simulations without and with policies that solve
 	// linear programs.
 	simCosts, simLPCosts *admission.Costs
-	life                 context.Context // ends when running calls must end
+	capacityCosts        *admission.Costs // of plans of capacity
+	life                 context.Context  // ends when running calls must end
 	stop                 context.CancelFunc
 	mu                   sync.Mutex    // makes Ready and active.Add one step
 	drain                chan struct{} // closed when no new work is admitted
@@ -66,7 +67,8 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, queue: admission.NewQueue(cfg.Running, cfg.Queue), costs: admission.NewCosts(),
 		greedyCosts: admission.NewCosts(),
 		simCosts:    admission.NewCostsAt(simIntercept), simLPCosts: admission.NewCostsAt(simLPIntercept),
-		life: life, stop: stop,
+		capacityCosts: admission.NewCostsAt(simLPIntercept),
+		life:          life, stop: stop,
 		drain: make(chan struct{})}
 }
 

@@ -43,11 +43,12 @@ const (
 const (
 	KindWhatIf     = "what-if"
 	KindSimulation = "simulation"
+	KindCapacity   = "capacity"
 )
 
 // reportKind returns the kind of a report, and "" for a solve, whose kind says what its work is.
 func reportKind(kind string) string {
-	if kind == KindWhatIf || kind == KindSimulation {
+	if kind == KindWhatIf || kind == KindSimulation || kind == KindCapacity {
 		return kind
 	}
 	return ""

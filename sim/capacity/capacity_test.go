@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/sim/capacity"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
 // history is a week of jobs on two nodes: each of five users submits a job every few hours of working days.
@@ -32,10 +33,20 @@ func history(jobs int) *hare.Instance {
 	return inst
 }
 
+// counts are counts of GPUs by type.
+func counts(of ...any) (out []hare.TypeCount) {
+	for i := 0; i < len(of); i += 2 {
+		out = append(out, hare.TypeCount{Type: of[i].(string), Count: of[i+1].(int)})
+	}
+	return out
+}
+
+func seed(n int64) *int64 { return &n }
+
 // monday is a Monday.
 var monday = time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
 
-func plan(t *testing.T, req capacity.Request, cfg capacity.Config) *capacity.Report {
+func plan(t *testing.T, req capacitydoc.Request, cfg capacity.Config) *capacity.Report {
 	t.Helper()
 	rep, err := capacity.Plan(t.Context(), &req, cfg, nil)
 	if err != nil {
@@ -47,11 +58,11 @@ func plan(t *testing.T, req capacity.Request, cfg capacity.Config) *capacity.Rep
 // TestPlan checks that the report is the same for any number of workers, that more GPUs and shorter outages are never
 // worse in any column, that hours and money follow from the jobs, and that savings stay within what is proved.
 func TestPlan(t *testing.T) {
-	req := capacity.Request{History: history(150), Origin: monday, Weeks: 6, Seed: 3,
+	req := capacitydoc.Request{Instance: history(150), Begins: monday, Weeks: 6, Seed: seed(3),
 		Goal:     "p95 wait <= 30m and deadlines >= 90%",
 		Options:  []string{"A=2", "A=8", "A=8,B=4", "C=4", "drop r1 from thu to fri", "drop r1 from wed 12:00 to sat"},
-		Policies: []string{capacity.Now, "rolling"}, Prices: map[string]float64{"A": 2, "B": 0.5},
-		Buy: []string{"A=16", "B=16"}}
+		Policies: []string{capacitydoc.Now, "rolling"}, Prices: map[string]float64{"A": 2, "B": 0.5},
+		Buy: counts("A", 16, "B", 16)}
 	held := map[string]float64{}
 	rep := plan(t, req, capacity.Config{Parallel: 2, Week: func(option, policy string, week int, w *capacity.Week) error {
 		for i := range w.Jobs {
@@ -74,7 +85,7 @@ func TestPlan(t *testing.T) {
 	if b, _ := json.Marshal(again); string(a) != string(b) {
 		t.Error("another number of workers gives another report")
 	}
-	rows := map[string]*capacity.Row{}
+	rows := map[string]*capacitydoc.Row{}
 	for i := range rep.Rows {
 		r := &rep.Rows[i]
 		rows[r.Option+"/"+r.Policy] = r
@@ -124,9 +135,9 @@ func TestPlan(t *testing.T) {
 }
 
 // testCheapest plays every cheaper mix and finds none that reaches the goal.
-func testCheapest(t *testing.T, req capacity.Request, rep *capacity.Report) {
+func testCheapest(t *testing.T, req capacitydoc.Request, rep *capacity.Report) {
 	best := rep.Mixes[0]
-	req.Buy, req.Policies, req.Options = nil, []string{capacity.Now}, nil
+	req.Buy, req.Policies, req.Options = nil, []string{capacitydoc.Now}, nil
 	for a := 0; a <= 16; a += 4 {
 		for b := 0; b <= 16; b += 4 {
 			if cost := (float64(a)*2 + float64(b)*0.5) * 168; cost >= best.CostPerWeek || a+b == 0 {
@@ -161,12 +172,12 @@ func TestSparse(t *testing.T) {
 				On: []hare.Profile{{Type: "A", ComputeUs: 60e6}}})
 		}
 	}
-	rep := plan(t, capacity.Request{History: inst, Weeks: 20, Growth: 2.5}, capacity.Config{Parallel: 2})
+	rep := plan(t, capacitydoc.Request{Instance: inst, Weeks: 20, Growth: 2.5}, capacity.Config{Parallel: 2})
 	if math.Abs(rep.WeekJobs-175) > 10 {
 		t.Errorf("weeks have %v jobs, want about 175", rep.WeekJobs)
 	}
 	inst.Jobs = append(inst.Jobs[:1], inst.Jobs[139])
-	rep = plan(t, capacity.Request{History: inst, Weeks: 3, Days: 1, Goal: "p95 wait <= 1h"}, capacity.Config{})
+	rep = plan(t, capacitydoc.Request{Instance: inst, Weeks: 3, Days: 1, Goal: "p95 wait <= 1h"}, capacity.Config{})
 	if rep.WeekJobs > 1 || rep.Rows[0].Reached.Share != 1 {
 		t.Errorf("%+v", rep.Rows[0])
 	}
@@ -181,9 +192,9 @@ func TestGrow(t *testing.T) {
 			inst.Jobs[i].Hints = &hare.JobHints{Class: []hare.ClassLabel{{Name: "name", Value: "llama"}}}
 		}
 	}
-	count := func(growth float64, grow ...string) (rep *capacity.Report, jobs map[string]float64) {
+	count := func(growth float64, grow map[string]float64) (rep *capacity.Report, jobs map[string]float64) {
 		jobs = map[string]float64{}
-		rep = plan(t, capacity.Request{History: inst, Weeks: 20, Growth: growth, Grow: grow}, capacity.Config{
+		rep = plan(t, capacitydoc.Request{Instance: inst, Weeks: 20, Growth: growth, Grow: grow}, capacity.Config{
 			Week: func(_, _ string, _ int, w *capacity.Week) error {
 				for i := range w.Jobs {
 					jobs[w.Jobs[i].User]++
@@ -192,93 +203,90 @@ func TestGrow(t *testing.T) {
 			}})
 		return rep, jobs
 	}
-	_, before := count(0)
-	rep, after := count(1.5, "u1=3", "llama=0", "j?9=2") // j?9: of u4, j19, j29 …
+	_, before := count(0, nil)
+	rep, after := count(1.5, map[string]float64{"u1": 3, "llama": 0, "j?9": 2}) // j?9: of u4, j19, j29 …
 	for user, factor := range map[string]float64{"u0": 1.5, "u1": 3, "u2": 1.5, "u3": 0} {
 		if math.Abs(after[user]/before[user]-factor) > 0.15 {
 			t.Errorf("%s has %v jobs after %v, want %v times as many", user, after[user], before[user], factor)
 		}
 	}
-	if l := rep.Grow; len(l) != 3 || l[0].Jobs != 70 || l[1].Jobs != 70 || l[2].Jobs != 9 {
+	if l := rep.Grow; len(l) != 3 || l[0].Jobs != 9 || l[1].Jobs != 70 || l[2].Jobs != 70 {
 		t.Errorf("%+v", rep.Grow)
 	}
 }
 
 // TestRefusals checks that each bad input gives one line that names the field and what to do.
 func TestRefusals(t *testing.T) {
-	one := func(change func(*capacity.Request)) *capacity.Request {
-		r := &capacity.Request{History: history(40), Origin: monday, Weeks: 1}
+	one := func(change func(*capacitydoc.Request)) *capacitydoc.Request {
+		r := &capacitydoc.Request{Instance: history(40), Begins: monday, Weeks: 1}
 		change(r)
 		return r
 	}
-	for want, req := range map[string]*capacity.Request{
-		"price: H200 is neither in the cluster nor in an option: there are A, B": one(func(r *capacity.Request) {
+	for want, req := range map[string]*capacitydoc.Request{
+		"/prices/H200: H200 is neither in the cluster nor in an option: there are A, B": one(func(r *capacitydoc.Request) {
 			r.Prices = map[string]float64{"H200": 3}
 		}),
-		"price: A costs -1":                     one(func(r *capacity.Request) { r.Prices = map[string]float64{"A": -1} }),
-		"goal: \"p95 wait\": give mean, median": one(func(r *capacity.Request) { r.Goal = "p95 wait" }),
-		"goal: \"p95 wait <= soon\": \"soon\" is not a time": one(func(r *capacity.Request) {
+		"/prices/A: A costs -1":                  one(func(r *capacitydoc.Request) { r.Prices = map[string]float64{"A": -1} }),
+		"/goal: \"p95 wait\": give mean, median": one(func(r *capacitydoc.Request) { r.Goal = "p95 wait" }),
+		"/goal: \"p95 wait <= soon\": \"soon\" is not a time": one(func(r *capacitydoc.Request) {
 			r.Goal = "p95 wait <= soon"
 		}),
-		"goal: \"deadlines >= 101%\"": one(func(r *capacity.Request) { r.Goal = "deadlines >= 101%" }),
-		"option: \"drop a from 2020-01-01\": 2020-01-01 is in the past: drawn weeks begin on Mon 2026-11-23": one(
-			func(r *capacity.Request) { r.Options = []string{"drop a from 2020-01-01"} }),
-		"option: \"drop a from sat to fri\" ends before it begins": one(func(r *capacity.Request) {
+		"/goal: \"deadlines >= 101%\"": one(func(r *capacitydoc.Request) { r.Goal = "deadlines >= 101%" }),
+		"/options/0: \"drop a from 2020-01-01\": 2020-01-01 is in the past: drawn weeks begin on Mon 2026-11-23": one(
+			func(r *capacitydoc.Request) { r.Options = []string{"drop a from 2020-01-01"} }),
+		"/options/0: \"drop a from sat to fri\" ends before it begins": one(func(r *capacitydoc.Request) {
 			r.Options = []string{"drop a from sat to fri"}
 		}),
-		"option: \"drop c\": there is no node c": one(func(r *capacity.Request) {
+		"/options/0: \"drop c\": there is no node c": one(func(r *capacitydoc.Request) {
 			r.Options = []string{"drop c"}
 		}),
-		"option: \"A=4,A=8\" adds A twice": one(func(r *capacity.Request) { r.Options = []string{"A=4,A=8"} }),
-		"option: \"A=-4\" adds -4 GPUs":    one(func(r *capacity.Request) { r.Options = []string{"A=-4"} }),
-		"option: \"a=4\": there is no a: write A=4": one(func(r *capacity.Request) {
+		"/options/0: \"A=4,A=8\" adds A twice": one(func(r *capacitydoc.Request) { r.Options = []string{"A=4,A=8"} }),
+		"/options/0: \"A=-4\" adds -4 GPUs":    one(func(r *capacitydoc.Request) { r.Options = []string{"A=-4"} }),
+		"/options/0: \"a=4\": there is no a: write A=4": one(func(r *capacitydoc.Request) {
 			r.Options = []string{"a=4"}
 		}),
-		"option: \"A=4\" is given twice":        one(func(r *capacity.Request) { r.Options = []string{"A=4", "A=4"} }),
-		"option: \"more\": \"more\" is neither": one(func(r *capacity.Request) { r.Options = []string{"more"} }),
-		"option: \"drop a,drop b\" under now (slurm): sim: jobs wait forever": one(func(r *capacity.Request) {
+		"/options/1: \"A=4\" is given twice":        one(func(r *capacitydoc.Request) { r.Options = []string{"A=4", "A=4"} }),
+		"/options/0: \"more\": \"more\" is neither": one(func(r *capacitydoc.Request) { r.Options = []string{"more"} }),
+		"/options/0: \"drop a,drop b\" under now (slurm): sim: jobs wait forever": one(func(r *capacitydoc.Request) {
 			r.Options = []string{"drop a,drop b"}
 		}),
-		"goal: no job of the history has a deadline": one(func(r *capacity.Request) {
+		"/goal: no job of the history has a deadline": one(func(r *capacitydoc.Request) {
 			r.Goal = "deadlines >= 9%"
-			for i := range r.History.Jobs {
-				r.History.Jobs[i].DeadlineUs = 0
+			for i := range r.Instance.Jobs {
+				r.Instance.Jobs[i].DeadlineUs = 0
 			}
 		}),
-		"buy: there are over 10000 mixes": one(func(r *capacity.Request) {
-			r.Buy, r.Goal = []string{"A=100000", "B=8"}, "p95 wait <= 1h"
+		"/buy: there are over 10000 mixes": one(func(r *capacitydoc.Request) {
+			r.Buy, r.Goal = counts("A", 100000, "B", 8), "p95 wait <= 1h"
 			r.Prices = map[string]float64{"A": 1, "B": 1}
 		}),
-		"price: A costs 1e+300": one(func(r *capacity.Request) { r.Prices = map[string]float64{"A": 1e300} }),
-		"option: \"drop r1,drop a from 24h\": r1 and a drop": one(func(r *capacity.Request) {
+		"/prices/A: A costs 1e+300": one(func(r *capacitydoc.Request) { r.Prices = map[string]float64{"A": 1e300} }),
+		"/options/0: \"drop r1,drop a from 24h\": r1 and a drop": one(func(r *capacitydoc.Request) {
 			r.Options = []string{"drop r1,drop a from 24h"}
 		}),
-		"option: \"drop a,drop a\": a and a drop a node twice": one(func(r *capacity.Request) {
+		"/options/0: \"drop a,drop a\": a and a drop a node twice": one(func(r *capacitydoc.Request) {
 			r.Options = []string{"drop a,drop a"}
 		}),
-		"days: the history has jobs of 7 days, and weeks of 14 days": one(func(r *capacity.Request) { r.Days = 14 }),
-		"growth: -1: give a factor above 0":                          one(func(r *capacity.Request) { r.Growth = -1 }),
-		"growth: \"1,3\": give a factor": one(func(r *capacity.Request) {
-			r.Grow = []string{"1,3"}
+		"/days: the history has jobs of 7 days, and weeks of 14 days": one(func(r *capacitydoc.Request) { r.Days = 14 }),
+		"/growth: -1: give a factor above 0":                          one(func(r *capacitydoc.Request) { r.Growth = -1 }),
+		"/grow/ann: -1: give a factor from 0": one(func(r *capacitydoc.Request) {
+			r.Grow = map[string]float64{"ann": -1}
 		}),
-		"growth: \"ann=-1\": give a factor": one(func(r *capacity.Request) {
-			r.Grow = []string{"ann=-1"}
+		"/grow/zoe: no job of the history has the user, account, name or ID \"zoe\"": one(func(r *capacitydoc.Request) {
+			r.Grow = map[string]float64{"zoe": 2}
 		}),
-		"growth: no job of the history has the user, account, name or ID \"zoe\"": one(func(r *capacity.Request) {
-			r.Grow = []string{"zoe=2"}
-		}),
-		"weeks: -1": one(func(r *capacity.Request) { r.Weeks = -1 }),
-		"share: 2":  one(func(r *capacity.Request) { r.Share = 2 }),
-		"policy: unknown policy": one(func(r *capacity.Request) {
+		"/weeks: -1": one(func(r *capacitydoc.Request) { r.Weeks = -1 }),
+		"/share: 2":  one(func(r *capacitydoc.Request) { r.Share = 2 }),
+		"/policies/0: unknown policy": one(func(r *capacitydoc.Request) {
 			r.Policies = []string{"slrm"}
 		}),
-		"goal: the cheapest mix needs a goal": one(func(r *capacity.Request) {
-			r.Buy, r.Prices = []string{"A=8"}, map[string]float64{"A": 1}
+		"/goal: the cheapest mix needs a goal": one(func(r *capacitydoc.Request) {
+			r.Buy, r.Prices = counts("A", 8), map[string]float64{"A": 1}
 		}),
-		"price: the cheapest mix needs a price of A": one(func(r *capacity.Request) {
-			r.Buy, r.Goal = []string{"A=8"}, "p95 wait <= 1h"
+		"/prices: the cheapest mix needs a price of A": one(func(r *capacitydoc.Request) {
+			r.Buy, r.Goal = counts("A", 8), "p95 wait <= 1h"
 		}),
-		"history: no job is submitted in it": one(func(r *capacity.Request) { r.History.Jobs = nil }),
+		"/instance/jobs: no job is submitted in it": one(func(r *capacitydoc.Request) { r.Instance.Jobs = nil }),
 	} {
 		_, err := capacity.Plan(context.Background(), req, capacity.Config{}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -286,8 +294,8 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	// Without dates nobody knows which day Friday is.
-	_, err := capacity.Plan(t.Context(), one(func(r *capacity.Request) {
-		r.Origin, r.Options = time.Time{}, []string{"drop a from fri to sat"}
+	_, err := capacity.Plan(t.Context(), one(func(r *capacitydoc.Request) {
+		r.Begins, r.Options = time.Time{}, []string{"drop a from fri to sat"}
 	}), capacity.Config{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "--begins") {
 		t.Error(err)

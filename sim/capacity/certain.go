@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
@@ -18,60 +20,44 @@ const (
 	certainWork = 300_000
 )
 
-// Certain is what no scheduler can go beyond, for the jobs of the history, or its last ones, on the cluster of an
-// option. It goes by plans that know all jobs beforehand and by proved bounds.
-type Certain struct {
-	Option string `json:"option"`
-	// LeastS and MostS are by how much the best plan's mean completion, weighted, gets shorter at least and at most, in
-	// seconds; nil is not known.
-	LeastS *float64 `json:"least_s"`
-	MostS  *float64 `json:"most_s"`
-	// Endless says that this is about any number of GPUs of the one type.
-	Endless bool `json:"endless,omitempty"`
+// proved is what is certain, and of how many jobs.
+type proved struct {
+	Certain []capacitydoc.Certain
+	Jobs    int
 }
 
-// certain compares the best plans of the history's jobs on all options by what-ifs, and on the cluster with as many
-// GPUs of each added type as the jobs could use at once. first is called with the first that is known.
-func (p *plan) certain(ctx context.Context, slots int, first func(Certain)) (out []Certain, jobs int, err error) {
+// certain is what is certain, as the journal has it or computed. first is called with the first that is known.
+func (g *grid) certain(ctx context.Context, first func(capacitydoc.Certain)) (proved, error) {
+	return kept(g.cfg.Journal, "certain", func() (p proved, err error) {
+		p.Certain, p.Jobs, err = g.prove(ctx, max(1, g.cfg.Parallel), first)
+		return p, cmp.Or(ofInstance(err), ctx.Err())
+	})
+}
+
+// prove compares the best plans of the history's jobs on all options by what-ifs, and on the cluster with as many
+// GPUs of each added type as the jobs could use at once.
+func (p *plan) prove(ctx context.Context, slots int, first func(capacitydoc.Certain)) (out []capacitydoc.Certain,
+	jobs int, err error) {
 	base, weight := p.lastJobs()
 	jobs = len(base.Jobs)
-	req := &whatifdoc.Request{Base: whatifdoc.Base{Instance: base},
-		Options: wire.Options{WorkLimit: certainWork}}
-	add := func(c Certain, o *option) {
-		s := whatifdoc.Scenario{ID: c.Option}
-		if c.Endless {
-			s.ID = "any " + c.Option
+	req := &whatifdoc.Request{Base: whatifdoc.Base{Instance: base}, Options: wire.Options{WorkLimit: certainWork}}
+	for _, s := range p.scenarios(base) {
+		id := s.Option
+		if s.Endless {
+			id = "any " + id
 		}
-		nodes := o.cluster(&base.Cluster).Nodes
-		s.AddNodes = nodes[len(base.Cluster.Nodes):]
-		out, req.Scenarios = append(out, c), append(req.Scenarios, s)
+		nodes := s.option.cluster(&base.Cluster).Nodes
+		out = append(out, s.Certain)
+		req.Scenarios = append(req.Scenarios, whatifdoc.Scenario{ID: id, AddNodes: nodes[len(base.Cluster.Nodes):]})
 	}
-	types := map[string]bool{}
-	for i := range p.options {
-		o := &p.options[i]
-		for _, g := range o.add {
-			types[g.Type] = true
-		}
-		if len(o.add) > 0 && len(o.drops) == 0 {
-			add(Certain{Option: o.text}, o)
-		}
-	}
-	for _, b := range p.buy {
-		types[b.gpuType] = true
-	}
-	for _, name := range sortedKeys(types) {
-		if n := widest(base, name); n > 0 {
-			add(Certain{Option: name, Endless: true}, &option{add: []hare.TypeCount{{Type: name, Count: n}}})
-		}
-	}
-	if len(req.Scenarios) == 0 || weight == 0 {
+	if len(out) == 0 || weight == 0 {
 		return nil, jobs, nil
 	}
 	if err := whatif.Check(req, nil); err != nil {
 		return nil, jobs, err
 	}
 	told := false
-	err = whatif.Run(ctx, req, whatif.Local{Parallel: slots}, func(l *whatif.Line) error {
+	err = whatif.Run(ctx, req, whatif.Local{Parallel: slots, Solver: solver.Config{Workers: slots}}, func(l *whatif.Line) error {
 		if l.Line != whatifdoc.LineScenario || l.Err != nil || len(l.OptimumChange) != 2 {
 			return nil
 		}
@@ -93,14 +79,45 @@ func (p *plan) certain(ctx context.Context, slots int, first func(Certain)) (out
 	return out, jobs, err
 }
 
+// scenario is an option about which something is proved.
+type scenario struct {
+	capacitydoc.Certain
+	option *option
+}
+
+// scenarios are the options without outages that add GPUs, and for each added type as many as the jobs of base could
+// use at once.
+func (p *plan) scenarios(base *hare.Instance) (out []scenario) {
+	types := map[string]bool{}
+	for i := range p.options {
+		o := &p.options[i]
+		for _, g := range o.add {
+			types[g.Type] = true
+		}
+		if len(o.add) > 0 && len(o.drops) == 0 {
+			out = append(out, scenario{capacitydoc.Certain{Option: o.text}, o})
+		}
+	}
+	for _, b := range p.buy {
+		types[b.gpuType] = true
+	}
+	for _, name := range sortedKeys(types) {
+		if n := widest(base, name); n > 0 {
+			out = append(out, scenario{capacitydoc.Certain{Option: name, Endless: true},
+				&option{add: []hare.TypeCount{{Type: name, Count: n}}}})
+		}
+	}
+	return out
+}
+
 // lastJobs is the history with its last jobs alone, and the sum of their weights.
 func (p *plan) lastJobs() (*hare.Instance, float64) {
-	out := *p.History
+	out := *p.Instance
 	out.Objective = hare.ObjectiveWeightedJCT
 	out.Cluster = p.draw.cluster
 	out.Jobs = nil
-	for i := range p.History.Jobs {
-		if j := p.History.Jobs[i]; !j.Running() && j.FirstRound() == 0 {
+	for i := range p.Instance.Jobs {
+		if j := p.Instance.Jobs[i]; !j.Running() && j.FirstRound() == 0 {
 			j.After, j.Progress = nil, nil
 			out.Jobs = append(out.Jobs, j)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/wire"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
 var coverage = flag.String("hare.coverage", "", "an instance: report how often weeks drawn from its first half "+
@@ -44,11 +45,11 @@ func TestCoverage(t *testing.T) {
 			second.Jobs = append(second.Jobs, j)
 		}
 	}
-	p, err := Request{History: &first, Weeks: 40, Policies: []string{"slurm", "hgittins"}, Seed: 1}.read()
+	p, err := read(&capacitydoc.Request{Instance: &first, Weeks: 40, Policies: []string{"slurm", "hgittins"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGrid(p, Config{Parallel: 2})
+	g := &grid{plan: p, cfg: Config{Parallel: 2}}
 	if err := g.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

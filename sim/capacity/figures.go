@@ -11,8 +11,8 @@ type Week struct {
 	// Deadlines counts the jobs with a deadline, Met those that ended by it.
 	Deadlines, Met int
 
-	waitsS, completionsS []float64 // sorted
-	queue                []int     // how many jobs wait at each hour
+	WaitsS, CompletionsS []float64 // sorted
+	Queue                []int     // how many jobs wait at each hour
 }
 
 // Job is what became of a job of a drawn week. Times are from the beginning of the week.

@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/sim"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
 // A goal is what the jobs of a week must reach, all parts at once.
@@ -31,27 +32,31 @@ var (
 // readGoal reads a goal such as p95 wait <= 1h and deadlines >= 99 %.
 func readGoal(text string) (goal, error) {
 	var g goal
-	if strings.TrimSpace(text) == "" {
+	bad := func(format string, args ...any) error { return fault("/goal", "bad_goal", format, args...) }
+	switch {
+	case strings.TrimSpace(text) == "":
 		return nil, nil
+	case len(text) > maxText:
+		return nil, fault("/goal", "too_large", "a goal has at most %d bytes", maxText)
 	}
 	for part := range strings.SplitSeq(text, " and ") {
 		part = strings.TrimSpace(part)
 		if m := dueText.FindStringSubmatch(part); m != nil {
 			share, err := strconv.ParseFloat(m[1], 64)
 			if err != nil || share > 100 {
-				return nil, fault("goal", "%q: give at most 100 %%", part)
+				return nil, bad("%q: give at most 100 %%", part)
 			}
 			g = append(g, bar{"deadlines", -1, share / 100})
 			continue
 		}
 		m := barText.FindStringSubmatch(part)
 		if m == nil {
-			return nil, fault("goal", "%q: give mean, median, max or a percentile of wait or completion and a limit, "+
+			return nil, bad("%q: give mean, median, max or a percentile of wait or completion and a limit, "+
 				"such as 'p95 wait <= 1h', or 'deadlines >= 95%%'; join several by and", part)
 		}
 		us, err := duration(m[3])
 		if err != nil || us <= 0 {
-			return nil, fault("goal", "%q: %q is not a time above 0, such as 90m, 1h or 2d", part, m[3])
+			return nil, bad("%q: %q is not a time above 0, such as 90m, 1h or 2d", part, m[3])
 		}
 		share := -1.0
 		switch m[1] {
@@ -63,7 +68,7 @@ func readGoal(text string) (goal, error) {
 		default:
 			x, err := strconv.ParseFloat(m[1][1:], 64)
 			if err != nil || x <= 0 {
-				return nil, fault("goal", "%q: %s is not a percentile above 0", part, m[1])
+				return nil, bad("%q: %s is not a percentile above 0", part, m[1])
 			}
 			share = x / 100
 		}
@@ -77,7 +82,7 @@ func duration(text string) (int64, error) {
 	text = strings.TrimSpace(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		x, err := strconv.ParseFloat(days, 64)
-		if err != nil || !(math.Abs(x) <= maxDays) {
+		if err != nil || !(math.Abs(x) <= capacitydoc.MaxDays) {
 			return 0, fmt.Errorf("%q is not a number of days", text)
 		}
 		return int64(math.Round(x * float64(dayUs))), nil
@@ -104,9 +109,9 @@ func (g goal) reached(w *Week) bool {
 
 // figure is the figure of a week that a part of a goal is about.
 func (w *Week) figure(b bar) float64 {
-	times := w.waitsS
+	times := w.WaitsS
 	if b.what == "completion" {
-		times = w.completionsS
+		times = w.CompletionsS
 	}
 	if len(times) == 0 {
 		return 0

@@ -3,11 +3,16 @@ package capacity
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
+	"github.com/hare-sched/hare/online/policies"
 	"github.com/hare-sched/hare/sim"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
 // Config configures how a plan is computed. No field changes the figures.
@@ -20,8 +25,18 @@ type Config struct {
 	// Week is called with each week that is simulated, from one goroutine at a time, in the order of options, policies
 	// and weeks. It must not keep the week. Nil means never.
 	Week func(option, policy string, week int, w *Week) error
+	// Journal keeps what has been computed; nil keeps nothing.
+	Journal Journal
 	// Version is that of Hare, for the report.
 	Version string
+}
+
+// Journal keeps what a plan has computed, so that the same plan, when it is cut off, goes on from there. It belongs to
+// one request and one version of Hare. Its methods are called from several goroutines.
+type Journal interface {
+	// Get returns what was kept under a key; nil where nothing was.
+	Get(key string) []byte
+	Put(key string, value []byte) error
 }
 
 // The parts of a plan, for its progress.
@@ -32,7 +47,7 @@ const (
 )
 
 // Parts are the parts of which a request's progress tells, in order.
-func Parts(req *Request) []string {
+func Parts(req *capacitydoc.Request) []string {
 	if len(req.Buy) > 0 {
 		return []string{partCertain, partWeeks, partMix}
 	}
@@ -55,52 +70,76 @@ type cell struct {
 type grid struct {
 	*plan
 	cfg   Config
-	weeks []*drawn
 	cells []cell // by option and policy
 }
 
-func newGrid(p *plan, cfg Config) *grid {
-	g := &grid{plan: p, cfg: cfg, weeks: make([]*drawn, p.Weeks)}
-	for i := range g.weeks {
-		g.weeks[i] = p.draw.week(p.Seed, i)
-	}
-	return g
+// week is week number i on the cluster of an option under a policy: as the journal has it, or played.
+func (g *grid) week(ctx context.Context, i int, o *option, by policy) (*Week, error) {
+	key := strings.Join([]string{"week", strconv.Itoa(i), o.text, by.String()}, "\x00")
+	return kept(g.cfg.Journal, key, func() (*Week, error) { return g.play(ctx, g.draw.week(g.seed, i), o, by) })
 }
 
-// run plays all options under all policies.
+// kept is what a journal has under a key, or what compute returns, which the journal then gets.
+func kept[T any](j Journal, key string, compute func() (T, error)) (v T, err error) {
+	if j == nil {
+		return compute()
+	}
+	if text := j.Get(key); text != nil {
+		err := json.Unmarshal(text, &v)
+		return v, err
+	}
+	if v, err = compute(); err != nil {
+		return v, err
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return v, err
+	}
+	return v, j.Put(key, text)
+}
+
+// run plays all options under all policies. When the time of ctx is over, the cells that have been played remain.
 func (g *grid) run(ctx context.Context) error {
 	for o := range g.options {
 		for q := range g.policies {
-			g.cells = append(g.cells, cell{option: o, policy: q, weeks: make([]*Figures, g.Weeks)})
+			g.cells = append(g.cells, cell{option: o, policy: q, weeks: make([]*Figures, g.weekCount)})
 		}
 	}
-	all, done := len(g.cells)*g.Weeks, 0
+	all, done := len(g.cells)*g.weekCount, 0
 	out := make([]*Week, all)
-	return g.inOrder(ctx, all, func(ctx context.Context, i int) (err error) {
-		c := &g.cells[i/g.Weeks]
+	err := g.inOrder(ctx, all, func(ctx context.Context, i int) (err error) {
+		c := &g.cells[i/g.weekCount]
 		o, q := &g.options[c.option], g.policies[c.policy]
-		out[i], err = g.play(ctx, g.weeks[i%g.Weeks], o, q)
-		if errors.Is(err, sim.ErrStalled) {
-			return fault("option", "%q under %s: %v", o.text, q, err)
+		out[i], err = g.week(ctx, i%g.weekCount, o, q)
+		if at := "/instance"; errors.Is(err, sim.ErrStalled) {
+			if c.option > 0 {
+				at = "/options/" + strconv.Itoa(c.option-1)
+			}
+			return fault(at, "stalled", "%q under %s: %v", o.text, q, err)
 		}
-		return err
+		if errors.Is(err, policies.ErrInfeasible) {
+			return fault("/policies/"+strconv.Itoa(c.policy), "infeasible", "%v", err)
+		}
+		return ofInstance(err)
 	}, func(i int) error {
-		c, w := &g.cells[i/g.Weeks], out[i]
+		c, w := &g.cells[i/g.weekCount], out[i]
 		out[i] = nil
-		c.weeks[i%g.Weeks] = g.figures(w)
+		c.weeks[i%g.weekCount] = g.figures(w)
 		done++
 		g.cfg.tell(partWeeks, float64(done)/float64(all))
 		if g.cfg.Week == nil {
 			return nil
 		}
-		return g.cfg.Week(g.options[c.option].text, g.policies[c.policy].String(), i%g.Weeks, w)
+		return g.cfg.Week(g.options[c.option].text, g.policies[c.policy].String(), i%g.weekCount, w)
 	})
+	g.cells = g.cells[:done/g.weekCount]
+	return err
 }
 
 // figures are those of a week, with whether it reaches the goal.
 func (g *grid) figures(w *Week) *Figures {
 	f := w.figures()
-	f.Reached, f.Jobs, f.HeldH, f.Queue = g.goal.reached(w), len(w.Jobs), map[string]float64{}, w.queue
+	f.Reached, f.Jobs, f.HeldH, f.Queue = g.goal.reached(w), len(w.Jobs), map[string]float64{}, w.Queue
 	f.UsedH = map[string]float64{}
 	for k, us := range w.HeldUs {
 		f.HeldH[k] = float64(us) / 3600e6

@@ -3,72 +3,48 @@ package capacity
 import (
 	"path"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/hare-sched/hare"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
-// Like is how the jobs of one example grow, in place of Request.Growth.
-type Like struct {
-	// Name is a user, an account or a name of jobs, or a pattern for their IDs, such as *-resnet-*.
-	Name string `json:"name"`
-	// Factor multiplies the jobs: 3 adds two users like this one, 0 takes them away.
-	Factor float64 `json:"factor"`
-	// Jobs is how many jobs of the history it names.
-	Jobs int `json:"jobs"`
-}
-
-// names says that the job is one of the example.
-func (l *Like) names(j *hare.Job) bool {
-	if slices.Contains(j.Users, l.Name) {
-		return true
-	}
-	if j.Hints != nil && slices.ContainsFunc(j.Hints.Class, func(c hare.ClassLabel) bool { return c.Value == l.Name }) {
-		return true
-	}
-	ok, err := path.Match(l.Name, j.ID)
-	return err == nil && ok
-}
-
-// readGrow reads growth by example, as ann=3. A job grows by the first example that names it.
-func readGrow(texts []string, inst *hare.Instance) ([]Like, error) {
-	if len(texts) > MaxOptions {
-		return nil, fault("growth", "%d examples: at most %d are taken", len(texts), MaxOptions)
-	}
-	var likes []Like
-	for _, text := range texts {
-		at := max(strings.LastIndexByte(text, '='), 0)
-		l := Like{Name: strings.TrimSpace(text[:at])}
-		var err error
-		if l.Factor, err = strconv.ParseFloat(strings.TrimPrefix(text[at:], "="), 64); err != nil || l.Name == "" {
-			return nil, fault("growth", "%.80q: give a factor such as 1.3, or NAME=FACTOR such as ann=2", text)
+// readGrow reads growth by example. A job grows by the first example that names it, in the order of their names.
+func (p *plan) readGrow() (likes []capacitydoc.Like) {
+	for _, name := range sortedKeys(p.Grow) {
+		x := p.Grow[name]
+		if !(x >= 0 && x <= maxGrowth) {
+			p.bad("/grow/"+hare.EscapePointer(name), "out_of_range", "%v: give a factor from 0 to %d", x, maxGrowth)
 		}
-		if !(l.Factor >= 0 && l.Factor <= maxGrowth) {
-			return nil, fault("growth", "%.80q: give a factor from 0 to %d", text, maxGrowth)
-		}
-		if slices.ContainsFunc(likes, func(o Like) bool { return o.Name == l.Name }) {
-			return nil, fault("growth", "%.80q is given twice", l.Name)
-		}
-		likes = append(likes, l)
+		likes = append(likes, capacitydoc.Like{Name: name, Factor: x})
 	}
-	for i := range inst.Jobs {
-		if at := exampleOf(likes, &inst.Jobs[i]); at >= 0 {
+	if len(likes) > capacitydoc.MaxOptions {
+		p.bad("/grow", "too_many", "%d examples: at most %d are taken", len(likes), capacitydoc.MaxOptions)
+		return nil
+	}
+	for i := range p.Instance.Jobs {
+		if at := exampleOf(likes, &p.Instance.Jobs[i]); at >= 0 {
 			likes[at].Jobs++
 		}
 	}
 	for _, l := range likes {
 		if l.Jobs == 0 {
-			return nil, fault("growth", "no job of the history has the user, account, name or ID %.80q%s", l.Name,
-				hare.Guess(l.Name, examples(inst)))
+			p.bad("/grow/"+hare.EscapePointer(l.Name), "unknown_name", "no job of the history has the user, account, name "+
+				"or ID %.80q%s", l.Name, hare.Guess(l.Name, examples(p.Instance)))
 		}
 	}
-	return likes, nil
+	return likes
 }
 
 // exampleOf returns the first example that names the job, or -1.
-func exampleOf(likes []Like, j *hare.Job) int {
-	return slices.IndexFunc(likes, func(l Like) bool { return l.names(j) })
+func exampleOf(likes []capacitydoc.Like, j *hare.Job) int {
+	return slices.IndexFunc(likes, func(l capacitydoc.Like) bool {
+		if slices.Contains(j.Users, l.Name) || j.Hints != nil && slices.ContainsFunc(j.Hints.Class,
+			func(c hare.ClassLabel) bool { return c.Value == l.Name }) {
+			return true
+		}
+		ok, err := path.Match(l.Name, j.ID)
+		return err == nil && ok
+	})
 }
 
 // examples are the users, accounts and names of the jobs of a history.

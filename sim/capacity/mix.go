@@ -6,34 +6,12 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 
 	"github.com/hare-sched/hare"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
-
-// Mix is a number of GPUs to buy of each type.
-type Mix struct {
-	Policy string      `json:"policy"`
-	Add    []AddedGPUs `json:"add"` // empty: nothing has to be bought
-	// CostPerWeek is what the added GPUs cost in seven days.
-	CostPerWeek float64 `json:"cost_per_week"`
-	// Share is the share of weeks that reach the goal.
-	Share float64 `json:"share"`
-	// Found says whether any mix reaches the goal; where not, this is the largest.
-	Found bool `json:"found"`
-	// Next is the dearest mix that costs less, and how far it falls short; nil where there is none.
-	Next *Mix `json:"next_cheaper,omitempty"`
-	// Missed is the part of the goal that the most weeks miss, MissedMeanS its mean over the weeks, and MissedLimitS
-	// its limit.
-	Missed       string  `json:"missed,omitempty"`
-	MissedMeanS  float64 `json:"missed_mean_s,omitempty"`
-	MissedLimitS float64 `json:"missed_limit_s,omitempty"`
-}
-
-// AddedGPUs are GPUs that a mix adds.
-type AddedGPUs struct {
-	Type  string `json:"type"`
-	Count int    `json:"count"`
-}
 
 // tried is a mix, in numbers of GPUs by bought type, and what is known of its weeks: 1 reached, −1 not, 0 unknown.
 type tried struct {
@@ -52,7 +30,7 @@ type searcher struct {
 // cheapest finds the cheapest mix that reaches the goal in the share of weeks: branch and bound over the counts of
 // all types but the last, and bisection over that. O(product of the numbers of steps of all types but the last ×
 // log steps of the last) mixes at worst.
-func (s *searcher) cheapest(ctx context.Context) (*Mix, error) {
+func (s *searcher) cheapest(ctx context.Context) (*capacitydoc.Mix, error) {
 	most := make([]int, len(s.buy))
 	for i, b := range s.buy {
 		most[i] = b.most
@@ -181,19 +159,26 @@ func (s *searcher) nextCheaper(cost float64) (best []int) {
 // of is the option that a mix is.
 func (s *searcher) of(counts []int) *option {
 	o := &option{}
+	var parts []string
 	for i, b := range s.buy {
 		if counts[i] > 0 {
 			o.add = append(o.add, hare.TypeCount{Type: b.gpuType, Count: counts[i]})
 		}
 	}
 	slices.SortFunc(o.add, func(a, b hare.TypeCount) int { return cmp.Compare(a.Type, b.Type) })
+	for _, g := range o.add {
+		parts = append(parts, g.Type+"="+strconv.Itoa(g.Count))
+	}
+	if o.text = strings.Join(parts, ","); o.text == "" {
+		o.text = AsItIs
+	}
 	return o
 }
 
 // reaches reports whether a mix reaches the goal in the share of weeks. It plays weeks until that is decided.
 func (s *searcher) reaches(ctx context.Context, counts []int) (bool, error) {
 	t := s.tried(counts)
-	need := int(math.Ceil(s.Share*float64(s.Weeks) - 1e-9))
+	need := int(math.Ceil(s.Share*float64(s.weekCount) - 1e-9))
 	for {
 		yes, open := 0, []int(nil)
 		for w, x := range t.weeks {
@@ -225,7 +210,7 @@ func (s *searcher) tried(counts []int) *tried {
 			return &s.known[i]
 		}
 	}
-	t := tried{slices.Clone(counts), make([]int8, s.Weeks)}
+	t := tried{slices.Clone(counts), make([]int8, s.weekCount)}
 	for i := range s.known {
 		k := &s.known[i]
 		for w, x := range k.weeks {
@@ -252,7 +237,7 @@ func (s *searcher) playWeeks(ctx context.Context, t *tried, weeks []int) error {
 	o := s.of(t.counts)
 	reached := make([]bool, len(weeks))
 	return s.inOrder(ctx, len(weeks), func(ctx context.Context, i int) error {
-		w, err := s.play(ctx, s.weeks[weeks[i]], o, s.policy)
+		w, err := s.week(ctx, weeks[i], o, s.policy)
 		if err == nil {
 			reached[i] = s.goal.reached(w)
 		}
@@ -266,16 +251,16 @@ func (s *searcher) playWeeks(ctx context.Context, t *tried, weeks []int) error {
 }
 
 // mix describes a mix by all of its weeks.
-func (s *searcher) mix(ctx context.Context, counts []int) (*Mix, error) {
-	m := &Mix{Policy: s.policy.String(), CostPerWeek: s.cost(counts), Add: []AddedGPUs{}}
+func (s *searcher) mix(ctx context.Context, counts []int) (*capacitydoc.Mix, error) {
+	m := &capacitydoc.Mix{Policy: s.policy.String(), CostPerWeek: s.cost(counts), Add: []capacitydoc.AddedGPUs{}}
 	for _, g := range s.of(counts).add {
-		m.Add = append(m.Add, AddedGPUs{g.Type, g.Count})
+		m.Add = append(m.Add, capacitydoc.AddedGPUs{Type: g.Type, Count: g.Count})
 	}
 	o := s.of(counts)
 	sums, missed, reached := make([]float64, len(s.goal)), make([]int, len(s.goal)), 0
-	weeks := make([]*Week, s.Weeks)
-	err := s.inOrder(ctx, s.Weeks, func(ctx context.Context, i int) (err error) {
-		weeks[i], err = s.play(ctx, s.weeks[i], o, s.policy)
+	weeks := make([]*Week, s.weekCount)
+	err := s.inOrder(ctx, s.weekCount, func(ctx context.Context, i int) (err error) {
+		weeks[i], err = s.week(ctx, i, o, s.policy)
 		return err
 	}, func(i int) error {
 		for x, b := range s.goal {
@@ -295,10 +280,10 @@ func (s *searcher) mix(ctx context.Context, counts []int) (*Mix, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Share = float64(reached) / float64(s.Weeks)
+	m.Share = float64(reached) / float64(s.weekCount)
 	if worst := slices.Index(missed, slices.Max(missed)); missed[worst] > 0 {
 		m.Missed = s.goal[worst].String()
-		m.MissedMeanS, m.MissedLimitS = sums[worst]/float64(s.Weeks), s.goal[worst].limit
+		m.MissedMeanS, m.MissedLimitS = sums[worst]/float64(s.weekCount), s.goal[worst].limit
 	}
 	return m, nil
 }

@@ -28,7 +28,7 @@ type option struct {
 // drop is an outage of nodes, in microseconds of a drawn week.
 type drop struct {
 	name            string // as the option has it
-	nodes           []string
+	nodes           []int  // indices of nodes of the cluster, ascending
 	fromUs, untilUs int64
 }
 
@@ -43,116 +43,137 @@ var (
 	dropText = regexp.MustCompile(`^drop +(\S+)(?: +from +(.+?))?(?: +(?:to|until) +(.+))?$`)
 )
 
-// readOption reads an option such as H100=8,T4=32 or drop rack-2 from fri to sat, or several joined by commas.
-func readOption(text string, inst *hare.Instance, s *sampler) (option, error) {
+// maxText is how many bytes an option or a goal has at most.
+const maxText = 1000
+
+// readOption reads an option such as H100=8,T4=32 or drop rack-2 from fri to sat, or several joined by commas. at is
+// its pointer.
+func readOption(at, text string, types *typeNames, s *sampler) (option, error) {
+	bad := func(code, format string, args ...any) error { return fault(at, code, format, args...) }
+	if len(text) > maxText {
+		return option{}, bad("too_large", "an option has at most %d bytes", maxText)
+	}
 	o := option{text: strings.Join(strings.Fields(text), " ")}
 	if o.text == "" {
-		return o, fault("option", "it is empty: give GPUs to add, such as H100=8, or an outage, such as "+
+		return o, bad("bad_option", "it is empty: give GPUs to add, such as H100=8, or an outage, such as "+
 			"'drop rack-2 from fri to sat'")
 	}
+	total := int64(0)
 	for part := range strings.SplitSeq(o.text, ",") {
 		part = strings.TrimSpace(part)
 		if m := dropText.FindStringSubmatch(part); m != nil {
-			d, err := readDrop(m, o.text, inst, s)
+			d, err := readDrop(m, &s.cluster, s)
 			if err != nil {
-				return o, err
+				return o, bad("bad_option", "%q%v", o.text, err)
 			}
 			if i := slices.IndexFunc(o.drops, d.meets); i >= 0 {
-				return o, fault("option", "%q: %s and %s drop a node twice at one time", o.text, o.drops[i].name, d.name)
+				return o, bad("bad_option", "%q: %s and %s drop a node twice at one time", o.text, o.drops[i].name, d.name)
 			}
 			o.drops = append(o.drops, d)
 			continue
 		}
 		m := addText.FindStringSubmatch(part)
 		if m == nil {
-			return o, fault("option", "%q: %q is neither GPUs to add, such as H100=8, nor an outage, such as "+
+			return o, bad("bad_option", "%q: %q is neither GPUs to add, such as H100=8, nor an outage, such as "+
 				"'drop rack-2 from fri to sat'", o.text, part)
 		}
 		count, err := strconv.ParseInt(m[2], 10, 64)
-		switch {
-		case err != nil || count > maxAdded:
-			return o, fault("option", "%q: at most %d GPUs can be added", o.text, maxAdded)
-		case count <= 0:
-			return o, fault("option", "%q adds %d GPUs: give a number above 0; 'drop NODE' takes a node away", o.text, count)
-		case slices.ContainsFunc(o.add, func(x hare.TypeCount) bool { return x.Type == m[1] }):
-			return o, fault("option", "%q adds %s twice: give one number", o.text, m[1])
+		if count = min(count, maxAdded+1); count > 0 {
+			total += count
 		}
-		if other := spelled(inst, m[1]); other != "" {
-			return o, fault("option", "%q: there is no %s: write %s=%d", o.text, m[1], other, count)
+		switch {
+		case err != nil || total > maxAdded:
+			return o, bad("too_large", "%q: at most %d GPUs can be added", o.text, maxAdded)
+		case count <= 0:
+			return o, bad("out_of_range", "%q adds %d GPUs: give a number above 0; 'drop NODE' takes a node away", o.text,
+				count)
+		case slices.ContainsFunc(o.add, func(x hare.TypeCount) bool { return x.Type == m[1] }):
+			return o, bad("duplicate", "%q adds %s twice: give one number", o.text, m[1])
+		}
+		if other := types.other(m[1]); other != "" {
+			return o, bad("unknown_type", "%q: there is no %s: write %s=%d", o.text, m[1], other, count)
 		}
 		o.add = append(o.add, hare.TypeCount{Type: m[1], Count: int(count)})
 	}
 	slices.SortFunc(o.add, func(a, b hare.TypeCount) int { return cmp.Compare(a.Type, b.Type) })
-	o.unusable = unusable(inst, o.add)
+	o.unusable = types.unusable(o.add)
 	return o, nil
 }
 
-// spelled is the GPU type of an instance that differs from a name in upper and lower case alone, if any.
-func spelled(inst *hare.Instance, name string) (other string) {
-	look := func(gpuType string) bool {
-		if gpuType != name && strings.EqualFold(gpuType, name) {
-			other = gpuType
-		}
-		return gpuType == name
-	}
-	for i := range inst.Cluster.Nodes {
-		for _, g := range inst.Cluster.Nodes[i].GPUs {
-			if look(g.Type) {
-				return ""
-			}
-		}
-	}
+// typeNames are the GPU types of a history.
+type typeNames struct {
+	used    map[string]bool   // by a job
+	known   map[string]bool   // by a job or in the cluster
+	spelled map[string]string // by lower case
+}
+
+func typesOf(inst *hare.Instance) *typeNames {
+	t := &typeNames{used: map[string]bool{}, known: map[string]bool{}, spelled: map[string]string{}}
 	for i := range inst.Jobs {
 		for x := range inst.Jobs[i].ShapeCount() {
 			for _, p := range inst.Jobs[i].Shape(x).On {
-				if look(p.Type) {
-					return ""
-				}
+				t.used[p.Type], t.known[p.Type] = true, true
 			}
 		}
 	}
-	return other
+	for i := range inst.Cluster.Nodes {
+		for _, g := range inst.Cluster.Nodes[i].GPUs {
+			t.known[g.Type] = true
+		}
+	}
+	for _, name := range sortedKeys(t.known) {
+		t.spelled[strings.ToLower(name)] = name
+	}
+	return t
 }
 
-// maxAdded limits the GPUs of a type that an option adds.
+// other is the GPU type that differs from a name in upper and lower case alone, if any.
+func (t *typeNames) other(name string) string {
+	if t.known[name] {
+		return ""
+	}
+	return t.spelled[strings.ToLower(name)]
+}
+
+// maxAdded limits the GPUs that an option adds.
 const maxAdded = 100_000
 
 // meets reports whether two outages have a node and a time in common.
 func (d drop) meets(x drop) bool {
 	return d.fromUs < x.untilUs && x.fromUs < d.untilUs &&
-		slices.ContainsFunc(d.nodes, func(n string) bool { return slices.Contains(x.nodes, n) })
+		common(d.nodes, x.nodes) > 0
 }
 
-// readDrop reads an outage from the parts of its text.
-func readDrop(m []string, text string, inst *hare.Instance, s *sampler) (drop, error) {
+// readDrop reads an outage from the parts of its text. Its errors continue what is said of the text.
+func readDrop(m []string, c *hare.Cluster, s *sampler) (drop, error) {
 	d := drop{name: m[1], untilUs: hare.Forever}
-	for i := range inst.Cluster.Nodes {
-		n := &inst.Cluster.Nodes[i]
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
 		if n.Name == m[1] || slices.ContainsFunc(n.Labels, func(l hare.Label) bool {
 			return l.Value == m[1] || l.Name+"="+l.Value == m[1]
 		}) {
-			d.nodes = append(d.nodes, n.Name)
+			d.nodes = append(d.nodes, i)
 		}
 	}
 	if len(d.nodes) == 0 {
-		return d, fault("option", "%q: there is no node %s, and no node has such a label", text, m[1])
+		return d, fmt.Errorf(": there is no node %s, and no node has such a label", m[1])
 	}
 	var err error
 	if m[2] != "" {
 		if d.fromUs, err = s.at(m[2]); err != nil {
-			return d, fault("option", "%q: %v", text, err)
+			return d, fmt.Errorf(": %w", err)
 		}
 	}
 	if m[3] != "" {
 		if d.untilUs, err = s.at(m[3]); err != nil {
-			return d, fault("option", "%q: %v", text, err)
+			return d, fmt.Errorf(": %w", err)
 		}
 		if d.untilUs <= d.fromUs {
-			return d, fault("option", "%q ends before it begins: drawn weeks begin on %s", text, s.begins())
+			return d, fmt.Errorf(" ends before it begins: drawn weeks begin on %s", s.begins())
 		}
 	}
 	if d.fromUs >= int64(s.days)*dayUs {
-		return d, fault("option", "%q begins after the %d days that are drawn", text, s.days)
+		return d, fmt.Errorf(" begins after the %d days that are drawn", s.days)
 	}
 	return d, nil
 }
@@ -165,7 +186,8 @@ func (s *sampler) at(text string) (int64, error) {
 	if day, ok := weekdays[words[0][:min(3, len(words[0]))]]; ok && len(words) <= 2 {
 		if s.origin.IsZero() {
 			return 0, fmt.Errorf("the history has no dates, so that it is not known which day %s is: give hours from the "+
-				"beginning of the week, such as 96h, or say with --begins when the history begins", words[0])
+				"beginning of the week, such as 96h, or say when the history begins (--begins, \"begins\")",
+				words[0])
 		}
 		clock := int64(0)
 		if len(words) == 2 {
@@ -184,7 +206,7 @@ func (s *sampler) at(text string) (int64, error) {
 		}
 		if s.origin.IsZero() {
 			return 0, fmt.Errorf("the history has no dates: give hours from the beginning of the week, such as 96h, or say " +
-				"with --begins when the history begins")
+				`when the history begins (--begins, "begins")`)
 		}
 		us := t.Sub(s.end()).Microseconds()
 		if us < 0 {
@@ -276,15 +298,15 @@ func like(c *hare.Cluster, gpuType string) hare.Node {
 		MemoryMiB: best.memory, Labels: slices.Clone(c.Nodes[first[best]].Labels)}
 }
 
-// faults are the outages of an option for the simulator, in a week that begins at beginUs.
-func (o *option) faults(beginUs int64) (out []sim.Fault) {
+// faults are the outages of an option for the simulator, in a week on cluster c that begins at beginUs.
+func (o *option) faults(c *hare.Cluster, beginUs int64) (out []sim.Fault) {
 	for _, d := range o.drops {
 		until := d.untilUs
 		if until != hare.Forever {
 			until += beginUs
 		}
 		for _, n := range d.nodes {
-			out = append(out, sim.Fault{Node: n, FromUs: beginUs + d.fromUs, UntilUs: until})
+			out = append(out, sim.Fault{Node: c.Nodes[n].Name, FromUs: beginUs + d.fromUs, UntilUs: until})
 		}
 	}
 	return out
@@ -300,7 +322,7 @@ func (o *option) contains(x *option) bool {
 	}
 	for _, d := range o.drops {
 		if !slices.ContainsFunc(x.drops, func(y drop) bool {
-			return y.fromUs <= d.fromUs && d.untilUs <= y.untilUs && subset(d.nodes, y.nodes)
+			return y.fromUs <= d.fromUs && d.untilUs <= y.untilUs && common(d.nodes, y.nodes) == len(d.nodes)
 		}) {
 			return false
 		}
@@ -318,22 +340,25 @@ func (o *option) added(gpuType string) int {
 	return 0
 }
 
-func subset(a, b []string) bool {
-	return !slices.ContainsFunc(a, func(x string) bool { return !slices.Contains(b, x) })
+// common counts what two ascending slices have in common.
+func common(a, b []int) (n int) {
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] < b[0]:
+			a = a[1:]
+		case a[0] > b[0]:
+			b = b[1:]
+		default:
+			a, b, n = a[1:], b[1:], n+1
+		}
+	}
+	return n
 }
 
 // unusable says which added GPUs no job can use.
-func unusable(inst *hare.Instance, add []hare.TypeCount) (out []string) {
+func (t *typeNames) unusable(add []hare.TypeCount) (out []string) {
 	for _, g := range add {
-		may := slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool {
-			for i := range j.ShapeCount() {
-				if slices.ContainsFunc(j.Shape(i).On, func(p hare.Profile) bool { return p.Type == g.Type }) {
-					return true
-				}
-			}
-			return false
-		})
-		if !may {
+		if !t.used[g.Type] {
 			out = append(out, fmt.Sprintf("no job can use the added %s: the jobs have no times on it (hare import "+
 				"--speeds gives them)", g.Type))
 		}

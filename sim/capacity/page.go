@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -10,20 +11,21 @@ import (
 	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/plot/web"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
 var pageBody = template.Must(template.New("").Parse(`<h1>What this cluster needs</h1>{{.Theme}}
 {{range .Decision}}<p>{{.}}</p>
 {{end}}<p class="soft">{{.What}}</p>
-<figure tabindex="0">{{.Waits}}</figure>
-{{template "table" .Table}}
-{{range .Why}}<p>{{.}}</p>
+{{with .Waits}}<figure tabindex="0">{{.}}</figure>
+{{template "table" $.Table}}
+{{end}}{{range .Why}}<p>{{.}}</p>
 {{end}}{{with .Front}}<h2>Cost against waiting</h2>
 <figure tabindex="0">{{.}}</figure>
 <p class="soft">Points on the line are those that nothing else here beats in both.</p>
-{{end}}<h2>The queue over a week</h2>
-<figure tabindex="0">{{.Queue}}</figure>
-{{with .Certain}}<h2>What is proved</h2>
+{{end}}{{with .Queue}}<h2>The queue over a week</h2>
+<figure tabindex="0">{{.}}</figure>
+{{end}}{{with .Certain}}<h2>What is proved</h2>
 <p>{{$.CertainText}}</p>
 {{template "table" .}}{{end}}
 <h2>What was assumed</h2>
@@ -47,15 +49,14 @@ func (rep *Report) Page(w io.Writer) error {
 			Heads: []string{"option", "the mean completion gets shorter by at least", "and by at most"}}
 		data.CertainText = fmt.Sprintf("For %s of the history, of plans that know all of them beforehand:", rep.certainOf())
 	}
-	var err error
-	if data.Waits, err = rep.waits(); err != nil {
-		return err
-	}
-	if data.Queue, err = rep.queue(); err != nil {
-		return err
-	}
-	if data.Front, err = rep.costs(); err != nil {
-		return err
+	if len(rep.Rows) > 0 {
+		var all [3]error
+		data.Waits, all[0] = rep.waits()
+		data.Queue, all[1] = rep.queue()
+		data.Front, all[2] = rep.costs()
+		if err := errors.Join(all[:]...); err != nil {
+			return err
+		}
 	}
 	var b bytes.Buffer
 	if err := pageBody.Execute(&b, data); err != nil {
@@ -77,8 +78,8 @@ func (rep *Report) waits() (template.HTML, error) {
 	bars := plot.Bars{Mark: math.NaN(), Legend: "mean wait in hours, with its 95 % interval over the weeks"}
 	for i := range rep.Rows {
 		r := &rep.Rows[i]
-		bars.Bars = append(bars.Bars, plot.Bar{Name: r.name(), Value: r.MeanWaitS.Mean / 3600, Half: r.MeanWaitS.Half / 3600,
-			Note: words.Seconds(r.MeanWaitS.Mean)})
+		bars.Bars = append(bars.Bars, plot.Bar{Name: nameOf(r), Value: r.MeanWaitS.Mean / 3600,
+			Half: r.MeanWaitS.Half / 3600, Note: words.Seconds(r.MeanWaitS.Mean)})
 	}
 	return svg(bars.SVG)
 }
@@ -90,7 +91,7 @@ const queueRows = 6
 func (rep *Report) queue() (template.HTML, error) {
 	lines := plot.Lines{X: "day of the week", Legend: "waiting jobs, a mean over the weeks", High: 1}
 	for i := range min(queueRows, len(rep.Rows)) {
-		c := plot.Curve{Name: rep.Rows[i].name()}
+		c := plot.Curve{Name: nameOf(&rep.Rows[i])}
 		for h, n := range rep.Rows[i].Queue {
 			c.Points = append(c.Points, plot.Point{X: float64(h) / 24, Y: n})
 		}
@@ -105,7 +106,7 @@ func (rep *Report) costs() (template.HTML, error) {
 		return "", nil
 	}
 	lines := plot.Lines{X: "cost of what is added, a week", Legend: "mean wait in hours", High: 1}
-	point := func(r *Row) plot.Point {
+	point := func(r *capacitydoc.Row) plot.Point {
 		return plot.Point{X: math.Round(*r.AddedCostPerWeek), Y: r.MeanWaitS.Mean / 3600}
 	}
 	front := plot.Curve{Name: "nothing beats these", Dots: true}
@@ -114,7 +115,7 @@ func (rep *Report) costs() (template.HTML, error) {
 	}
 	lines.Curves = append(lines.Curves, front)
 	for i := range rep.Rows {
-		lines.Curves = append(lines.Curves, plot.Curve{Name: rep.Rows[i].name(), Dots: true,
+		lines.Curves = append(lines.Curves, plot.Curve{Name: nameOf(&rep.Rows[i]), Dots: true,
 			Points: []plot.Point{point(&rep.Rows[i])}})
 	}
 	return svg(lines.SVG)

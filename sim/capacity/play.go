@@ -45,11 +45,11 @@ func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *
 		}
 	}()
 	if w.first == len(w.jobs) {
-		return &Week{queue: make([]int, 24*p.Days)}, nil
+		return &Week{Queue: make([]int, 24*p.days)}, nil
 	}
 	inst := p.draw.instance(w, o)
 	merged := sim.Merge(inst, roundUs(inst))
-	every := max(planLatencyUs, int64(p.Days+warmUpDays)*dayUs/weekPlans)
+	every := max(planLatencyUs, int64(p.days+warmUpDays)*dayUs/weekPlans)
 	rules, err := by.info.NewTask(ctx, merged.Inst, policies.Config{Estimates: true,
 		Rolling: rolling.Config{Aside: true, PlanEveryUs: every, MaxAgeUs: 2 * planLatencyUs}})
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *
 	}
 	held := make([]map[string]int64, len(inst.Jobs)) // by job and type, in microseconds
 	running := map[taskOf]holding{}
-	used, endUs := map[string]int64{}, w.beginUs+int64(p.Days)*dayUs
+	used, endUs := map[string]int64{}, w.beginUs+int64(p.days)*dayUs
 	end := func(t taskOf, atUs int64) {
 		h, ok := running[t]
 		if !ok {
@@ -86,8 +86,8 @@ func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *
 			used[kinds[g]] += max(0, min(atUs, endUs)-max(h.sinceUs, w.beginUs))
 		}
 	}
-	cfg := sim.Config{Name: by.name, NoSchedule: true, PlanLatencyUs: planLatencyUs, Faults: o.faults(w.beginUs),
-		Window: sim.Window{First: w.first, Last: len(inst.Jobs) - 1}}
+	cfg := sim.Config{Name: by.name, NoSchedule: true, PlanLatencyUs: planLatencyUs,
+		Faults: o.faults(&inst.Cluster, w.beginUs), Window: sim.Window{First: w.first, Last: len(inst.Jobs) - 1}}
 	cfg.Log = func(rec wire.Record) error {
 		e := &rec.Event
 		switch e.Type {
@@ -128,16 +128,16 @@ func (p *plan) play(ctx context.Context, w *drawn, o *option, by policy) (week *
 	for i := w.first; i < len(inst.Jobs); i++ {
 		week.add(&inst.Jobs[i], &out.Jobs[i], held[i], w.beginUs)
 	}
-	week.queue = make([]int, 24*p.Days)
+	week.Queue = make([]int, 24*p.days)
 	for i := range inst.Jobs {
 		const hourUs = 3600e6
 		first := (inst.Jobs[i].ReleaseUs - w.beginUs + hourUs - 1) / hourUs
-		for h := max(0, first); h < int64(len(week.queue)) && h*hourUs < out.Jobs[i].StartUs-w.beginUs; h++ {
-			week.queue[h]++
+		for h := max(0, first); h < int64(len(week.Queue)) && h*hourUs < out.Jobs[i].StartUs-w.beginUs; h++ {
+			week.Queue[h]++
 		}
 	}
-	slices.Sort(week.waitsS)
-	slices.Sort(week.completionsS)
+	slices.Sort(week.WaitsS)
+	slices.Sort(week.CompletionsS)
 	return week, nil
 }
 
@@ -172,8 +172,8 @@ func (w *Week) add(j *hare.Job, r *hare.JobResult, held map[string]int64, beginU
 		w.HeldUs[k] += us
 	}
 	w.Jobs = append(w.Jobs, x)
-	w.waitsS = append(w.waitsS, seconds(r.StartUs-j.ReleaseUs))
-	w.completionsS = append(w.completionsS, seconds(r.EndUs-j.ReleaseUs))
+	w.WaitsS = append(w.WaitsS, seconds(r.StartUs-j.ReleaseUs))
+	w.CompletionsS = append(w.CompletionsS, seconds(r.EndUs-j.ReleaseUs))
 }
 
 func seconds(us int64) float64 { return float64(us) / 1e6 }

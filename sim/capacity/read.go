@@ -1,23 +1,32 @@
 package capacity
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/sim"
 	registry "github.com/hare-sched/hare/sim/policies"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
 // plan is a request that has been read.
 type plan struct {
-	*Request
-	options  []option // the first is the cluster as it is
-	policies []policy
-	goal     goal
-	buy      []bought
-	draw     *sampler
+	*capacitydoc.Request
+	weekCount, days int
+	seed            uint64
+	options         []option // the first is the cluster as it is
+	policies        []policy
+	goal            goal
+	buy             []bought
+	draw            *sampler
+	types           *typeNames
+	found           hare.InvalidErrors
 }
 
 // policy is one that the weeks are played under.
@@ -27,20 +36,36 @@ type policy struct {
 }
 
 func (p policy) String() string {
-	if p.name == Now {
+	if p.name == capacitydoc.Now {
 		return "now (" + p.info.Name + ")"
 	}
 	return p.name
 }
 
-// read checks a request and reads its texts.
-func (r Request) read() (*plan, error) {
-	p := &plan{Request: &r}
+// The limits of a request.
+const (
+	maxGrowth = 100
+	maxPrice  = 1e9
+	maxMixes  = 10_000
+)
+
+// fault is a fault of the member of a request at a pointer.
+func fault(pointer, code, format string, args ...any) error {
+	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// read checks a request and reads its texts. Errors are hare.InvalidErrors, with pointers into the request's document.
+func read(req *capacitydoc.Request) (*plan, error) {
+	r := *req
+	p := &plan{Request: &r, weekCount: int(r.Weeks), days: int(r.Days), seed: 1}
+	if r.Seed != nil {
+		p.seed = uint64(*r.Seed)
+	}
 	if r.Weeks == 0 {
-		r.Weeks = 20
+		p.weekCount = 20
 	}
 	if r.Days == 0 {
-		r.Days = 7
+		p.days = 7
 	}
 	if r.Growth == 0 {
 		r.Growth = 1
@@ -52,159 +77,200 @@ func (r Request) read() (*plan, error) {
 		r.Now = "slurm"
 	}
 	if len(r.Policies) == 0 {
-		r.Policies = []string{Now}
+		r.Policies = []string{capacitydoc.Now}
 	}
-	switch {
-	case r.Weeks < 1 || r.Weeks > MaxWeeks:
-		return nil, fault("weeks", "%d: give 1 to %d", r.Weeks, MaxWeeks)
-	case r.Days < 1 || r.Days > maxDays:
-		return nil, fault("days", "%d: give 1 to %d", r.Days, maxDays)
-	case !(r.Growth > 0 && r.Growth <= maxGrowth):
-		return nil, fault("growth", "%v: give a factor above 0 and at most %d, such as 1.3", r.Growth, maxGrowth)
-	case !(r.Share > 0 && r.Share <= 1):
-		return nil, fault("share", "%v: give the share of weeks that must reach the goal, above 0 and at most 1", r.Share)
-	case len(r.Options) > MaxOptions:
-		return nil, fault("option", "%d options: at most %d are compared at once", len(r.Options), MaxOptions)
+	if r.Instance == nil {
+		p.bad("/instance", "missing_field", "give the history")
+		return nil, p.found
 	}
-	if err := r.History.RefuseRules("hare capacity", sim.Rules|hare.RuleTardiness|hare.RuleAfter); err != nil {
-		return nil, err
+	p.checkNumbers()
+	likes := p.readGrow()
+	sound := p.found == nil
+	refused := ofInstance(r.Instance.RefuseRules("hare capacity", sim.Rules|hare.RuleTardiness|hare.RuleAfter))
+	p.note(refused)
+	var err error
+	p.goal, err = readGoal(p.Goal)
+	p.note(err)
+	if sound {
+		p.draw, err = newSampler(r.Instance, r.Begins, p.days, r.Growth, likes)
+		p.note(err)
 	}
-	return p, p.readTexts()
+	if p.draw != nil {
+		p.readTexts(refused == nil)
+	}
+	if p.found != nil {
+		return nil, p.found
+	}
+	return p, nil
 }
 
-func (p *plan) readTexts() (err error) {
-	if p.goal, err = readGoal(p.Goal); err != nil {
-		return err
+func (p *plan) checkNumbers() {
+	if p.weekCount < 1 || p.weekCount > capacitydoc.MaxWeeks {
+		p.bad("/weeks", "out_of_range", "%d: give 1 to %d", p.Weeks, capacitydoc.MaxWeeks)
 	}
-	likes, err := readGrow(p.Grow, p.History)
-	if err != nil {
-		return err
+	if p.days < 1 || p.days > capacitydoc.MaxDays {
+		p.bad("/days", "out_of_range", "%d: give 1 to %d", p.Days, capacitydoc.MaxDays)
 	}
-	if p.draw, err = newSampler(p.History, p.Origin, p.Days, p.Growth, likes); err != nil {
-		return err
+	if !(p.Growth > 0 && p.Growth <= maxGrowth) {
+		p.bad("/growth", "out_of_range", "%v: give a factor above 0 and at most %d, such as 1.3", p.Growth, maxGrowth)
 	}
+	if !(p.Share > 0 && p.Share <= 1) {
+		p.bad("/share", "out_of_range", "%v: give the share of weeks that must reach the goal, above 0 and at most 1",
+			p.Share)
+	}
+	if len(p.Options) > capacitydoc.MaxOptions {
+		p.bad("/options", "too_many", "%d options: at most %d are compared at once", len(p.Options), capacitydoc.MaxOptions)
+	}
+}
+
+// bad adds a fault, and note the one that err is, if any.
+func (p *plan) bad(pointer, code, format string, args ...any) {
+	p.note(fault(pointer, code, format, args...))
+}
+
+func (p *plan) note(err error) {
+	var one *hare.InvalidError
+	switch {
+	case err == nil || len(p.found) >= hare.MaxFaults:
+	case errors.As(err, &one):
+		p.found = append(p.found, one)
+	default:
+		p.found.Add("", "invalid", "%v", err)
+	}
+}
+
+// ofInstance is a fault of the history as one of the request.
+func ofInstance(err error) error {
+	var one *hare.InvalidError
+	if errors.As(err, &one) {
+		return &hare.InvalidError{Pointer: "/instance" + one.Pointer, Code: one.Code, Detail: one.Detail}
+	}
+	return err
+}
+
+// readTexts reads what depends on the history. simulated says whether simulations go by its rules at all.
+func (p *plan) readTexts(simulated bool) {
 	if slices.ContainsFunc(p.goal, func(b bar) bool { return b.what == "deadlines" }) &&
-		!slices.ContainsFunc(p.History.Jobs, func(j hare.Job) bool { return j.DeadlineUs > 0 }) {
-		return fault("goal", "no job of the history has a deadline")
+		!slices.ContainsFunc(p.Instance.Jobs, func(j hare.Job) bool { return j.DeadlineUs > 0 }) {
+		p.bad("/goal", "no_deadlines", "no job of the history has a deadline")
 	}
 	p.options = []option{{text: AsItIs}}
-	if err := p.readPolicies(); err != nil {
-		return err
-	}
-	for _, text := range p.Options {
-		o, err := readOption(text, p.History, p.draw)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(p.options, func(x option) bool { return x.text == o.text }) {
-			return fault("option", "%q is given twice", o.text)
-		}
-		p.options = append(p.options, o)
-	}
-	for _, text := range p.Buy {
-		if err := p.readBuy(text); err != nil {
-			return err
+	p.readPolicies(simulated)
+	p.types = typesOf(p.Instance)
+	for i, text := range p.Options {
+		at := "/options/" + strconv.Itoa(i)
+		o, err := readOption(at, text, p.types, p.draw)
+		switch {
+		case err != nil:
+			p.note(err)
+		case slices.ContainsFunc(p.options, func(x option) bool { return x.text == o.text }):
+			p.bad(at, "duplicate", "%q is given twice", o.text)
+		default:
+			p.options = append(p.options, o)
 		}
 	}
-	return p.checkPrices()
+	for _, b := range p.Buy {
+		p.readBuy(b)
+	}
+	p.checkPrices()
 }
 
 // readPolicies finds the policies.
-func (p *plan) readPolicies() error {
-	plain := p.draw.instance(&drawn{jobs: slices.Clone(p.History.Jobs)}, &p.options[0])
+func (p *plan) readPolicies(simulated bool) {
+	plain := p.draw.instance(&drawn{jobs: slices.Clone(p.Instance.Jobs)}, &p.options[0])
 	for i := range plain.Jobs {
 		plain.Jobs[i].After = nil // as in drawn weeks
 	}
-	for _, name := range p.Policies {
-		name = strings.TrimSpace(name)
-		known := name
-		if name == Now {
+	for i, name := range p.Policies {
+		at, known := "/policies/"+strconv.Itoa(i), strings.TrimSpace(name)
+		name = known
+		if name == capacitydoc.Now {
 			known = p.Now
 		}
-		info, err := registry.FindTask(known)
-		if err != nil {
-			return fault("policy", "%v", err)
+		task, err := registry.FindTask(known)
+		var info registry.Info
+		if err == nil {
+			info, err = registry.Find(task.Name)
 		}
-		full, err := registry.Find(info.Name)
-		if err != nil {
-			return fault("policy", "%v", err)
+		switch {
+		case err != nil && name == capacitydoc.Now:
+			p.bad("/now", "unknown_policy", "%v", err)
+		case err != nil:
+			p.bad(at, "unknown_policy", "%v", err)
+		case slices.ContainsFunc(p.policies, func(x policy) bool { return x.name == name }):
+			p.bad(at, "duplicate", "%s is given twice", name)
+		default:
+			if simulated {
+				p.note(ofInstance(info.CheckRules(plain, true)))
+			}
+			p.policies = append(p.policies, policy{name, info})
 		}
-		if err := full.CheckRules(plain, true); err != nil {
-			return err
-		}
-		if slices.ContainsFunc(p.policies, func(x policy) bool { return x.name == name }) {
-			return fault("policy", "%s is given twice", name)
-		}
-		p.policies = append(p.policies, policy{name, full})
 	}
-	return nil
 }
 
 // Types are all GPU types of the cluster and of what a request adds, sorted.
-func Types(r *Request) []string {
+func Types(r *capacitydoc.Request) []string {
 	types := map[string]bool{}
-	for i := range r.History.Cluster.Nodes {
-		for _, g := range r.History.Cluster.Nodes[i].GPUs {
+	for i := range r.Instance.Cluster.Nodes {
+		for _, g := range r.Instance.Cluster.Nodes[i].GPUs {
 			types[g.Type] = true
 		}
 	}
-	for _, text := range slices.Concat(r.Options, r.Buy) {
+	for _, text := range r.Options {
 		for part := range strings.SplitSeq(text, ",") {
 			if m := addText.FindStringSubmatch(strings.TrimSpace(part)); m != nil {
 				types[m[1]] = true
 			}
 		}
 	}
+	for _, b := range r.Buy {
+		types[b.Type] = true
+	}
 	return sortedKeys(types)
 }
 
 // checkPrices refuses prices of types that are nowhere, and asks for those that money needs.
-func (p *plan) checkPrices() error {
+func (p *plan) checkPrices() {
 	known := Types(p.Request)
 	for _, name := range sortedKeys(p.Prices) {
+		at := string(jsontext.Pointer("/prices").AppendToken(name))
 		switch x := p.Prices[name]; {
 		case !slices.Contains(known, name):
-			return fault("price", "%s is neither in the cluster nor in an option: there are %s", name,
-				strings.Join(known, ", "))
+			p.bad(at, "unknown_type", "%s is neither in the cluster nor in an option: there are %s", hare.Clip(name),
+				hare.Cut(strings.Join(known, ", "), maxText))
 		case !(x >= 0 && x <= maxPrice):
-			return fault("price", "%s costs %v: give an amount for a GPU and hour, such as %s=2.9", name, x, name)
+			p.bad(at, "out_of_range", "%s costs %v: give an amount for a GPU and hour, such as %s=2.9", name, x, name)
 		}
 	}
 	for _, b := range p.buy {
 		if _, ok := p.Prices[b.gpuType]; !ok {
-			return fault("price", "the cheapest mix needs a price of %s: --price %s=2.9", b.gpuType, b.gpuType)
+			p.bad("/prices", "missing_field", "the cheapest mix needs a price of %s, such as %s=2.9", b.gpuType, b.gpuType)
 		}
 	}
 	if len(p.buy) > 0 && p.Goal == "" {
-		return fault("goal", "the cheapest mix needs a goal, such as 'p95 wait <= 1h'")
+		p.bad("/goal", "missing_field", "the cheapest mix needs a goal, such as 'p95 wait <= 1h'")
 	}
-	return nil
 }
 
-// readBuy reads what a mix may have, such as H100=64.
-func (p *plan) readBuy(text string) error {
-	m := addText.FindStringSubmatch(strings.TrimSpace(text))
-	if m == nil {
-		return fault("buy", "%q: give the most GPUs of a type, such as H100=64", text)
+// readBuy reads what a mix may have.
+func (p *plan) readBuy(b hare.TypeCount) {
+	at := string(jsontext.Pointer("/buy").AppendToken(b.Type))
+	if b.Count < 1 || b.Count > maxAdded {
+		p.bad(at, "out_of_range", "%s=%d: give 1 to %d GPUs", hare.Clip(b.Type), b.Count, maxAdded)
+		return
 	}
-	most, err := strconv.ParseInt(m[2], 10, 64)
-	if err != nil || most < 1 || most > maxAdded {
-		return fault("buy", "%q: give 1 to %d GPUs", text, maxAdded)
-	}
-	if other := spelled(p.History, m[1]); other != "" {
-		return fault("buy", "there is no %s: write %s=%d", m[1], other, most)
-	}
-	if slices.ContainsFunc(p.buy, func(b bought) bool { return b.gpuType == m[1] }) {
-		return fault("buy", "%s is given twice", m[1])
+	if other := p.types.other(b.Type); other != "" {
+		p.bad(at, "unknown_type", "there is no %s: write %s=%d", b.Type, other, b.Count)
+		return
 	}
 	mixes := 1
-	for _, b := range p.buy { // all but the last are tried one by one
-		mixes = min(mixes*((b.most+b.step-1)/b.step+1), maxMixes+1)
+	for _, x := range p.buy { // all but the last are tried one by one
+		mixes = min(mixes*((x.most+x.step-1)/x.step+1), maxMixes+1)
 	}
 	if mixes > maxMixes {
-		return fault("buy", "there are over %d mixes of all types but the last: give fewer GPUs or types", maxMixes)
+		p.bad("/buy", "too_many", "there are over %d mixes of all types but the last: give fewer GPUs or types", maxMixes)
+		return
 	}
-	step := like(&p.draw.cluster, m[1]).GPUs[0].Count
-	p.buy = append(p.buy, bought{m[1], int(most), min(step, int(most))})
-	return nil
+	step := like(&p.draw.cluster, b.Type).GPUs[0].Count
+	p.buy = append(p.buy, bought{b.Type, b.Count, min(step, b.Count)})
 }

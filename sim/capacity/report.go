@@ -3,6 +3,7 @@ package capacity
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -15,159 +16,105 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/sim"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
-// DocumentVersion is the version of the report's form.
-const DocumentVersion = 1
-
 // Report is the answer: a row for each option under each policy, what is certain, and what was assumed.
-type Report struct {
-	Hare    int    `json:"hare"`
-	Version string `json:"version"`
-	Source  string `json:"source,omitempty"`
-	Seed    uint64 `json:"seed"`
+type Report struct{ capacitydoc.Report }
 
-	// Jobs and HistoryDays are those of the history, WeekJobs the mean number of a drawn week that count.
-	Jobs        int     `json:"jobs"`
-	HistoryDays int     `json:"history_days"`
-	Weeks       int     `json:"weeks"`
-	Days        int     `json:"days"`
-	Growth      float64 `json:"growth"`
-	Grow        []Like  `json:"grow,omitempty"`
-	WeekJobs    float64 `json:"week_jobs"`
-	Goal        string  `json:"goal,omitempty"`
-	Share       float64 `json:"share,omitempty"`
-	// Prices are those of a GPU for an hour, by type.
-	Prices map[string]float64 `json:"prices,omitempty"`
-
-	// Decision is what the figures say, in sentences.
-	Decision []string `json:"decision"`
-	Rows     []Row    `json:"rows"`
-	Mixes    []Mix    `json:"mixes,omitempty"`
-	// Certain is about CertainJobs jobs of the history.
-	Certain     []Certain `json:"certain,omitempty"`
-	CertainJobs int       `json:"certain_jobs,omitempty"`
-	Assumed     []string  `json:"assumed"`
-	// Front are the rows that no other one beats in cost and mean wait, by cost; nil without prices.
-	Front []int `json:"front,omitempty"`
-}
-
-// Row is an option under a policy. Figures are means over the weeks, each with half of its 95 % interval.
-type Row struct {
-	Option          string   `json:"option"`
-	Policy          string   `json:"policy"`
-	MeanWaitS       Estimate `json:"mean_wait_s"`
-	P95WaitS        Estimate `json:"p95_wait_s"`
-	MeanCompletionS Estimate `json:"mean_completion_s"`
-	P95CompletionS  Estimate `json:"p95_completion_s"`
-	// SavedS is how much shorter the mean wait is than in the first row, week by week.
-	SavedS       Estimate  `json:"mean_wait_saved_s"`
-	DeadlinesMet *Estimate `json:"deadlines_met"` // nil: no job has a deadline
-	// GPUHours are those that the jobs of a week hold, by type, and Use the share of the GPUs that is held in its days.
-	GPUHours map[string]Estimate `json:"gpu_hours"`
-	Use      map[string]float64  `json:"use"`
-	// CostPerWeek is that of all priced GPUs in seven days, AddedCostPerWeek that of those that the option adds; nil
-	// without prices.
-	CostPerWeek      *float64 `json:"cost_per_week"`
-	AddedCostPerWeek *float64 `json:"added_cost_per_week"`
-	// CostPerHourSaved is the added cost for each hour of waiting that is saved; nil where nothing is.
-	CostPerHourSaved *float64 `json:"cost_per_hour_saved"`
-	// Reached is the share of weeks that reach the goal, with its 95 % interval (Clopper and Pearson 1934).
-	Reached *Share `json:"goal_reached"`
-	// Marked counts the weeks in which the policy did worse than on a cluster that this one contains, whose figures
-	// then stand here.
-	Marked int      `json:"marked,omitempty"`
-	Why    []string `json:"cannot_help,omitempty"`
-	// Queue is how many jobs wait at each hour of a week, a mean over the weeks.
-	Queue []float64 `json:"queue"`
-}
-
-// Estimate is a mean over weeks with half of its 95 % interval.
-type Estimate struct {
-	Mean float64 `json:"mean"`
-	Half float64 `json:"half"`
-}
-
-// Share is a share of weeks with its 95 % interval.
-type Share struct {
-	Share float64 `json:"share"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-}
-
-// Plan answers a request. Errors are *Error, *hare.InvalidError and hare.InvalidErrors about the request, and those
-// of simulations. The same request gives the same report.
-func Plan(ctx context.Context, req *Request, cfg Config, first func(Certain)) (*Report, error) {
-	p, err := req.read()
+// Plan answers a request. first is called with the first that is certain. When the time of ctx is over, the report has
+// the rows that have been played, and says so. Errors are hare.InvalidErrors about the request, and those of
+// simulations. The same request gives the same report, unless its time is over.
+func Plan(ctx context.Context, req *capacitydoc.Request, cfg Config, first func(capacitydoc.Certain)) (*Report, error) {
+	p, err := read(req)
 	if err != nil {
 		return nil, err
 	}
-	g := newGrid(p, cfg)
-	rep := &Report{Hare: DocumentVersion, Version: cfg.Version, Source: p.Source, Seed: p.Seed, Jobs: len(p.History.Jobs),
-		HistoryDays: len(p.draw.blocks), Weeks: p.Weeks, Days: p.Days, Growth: p.Growth, Grow: p.draw.likes,
-		Goal: p.goal.String(), Prices: p.Prices}
+	g := &grid{plan: p, cfg: cfg}
+	rep := &Report{capacitydoc.Report{Hare: capacitydoc.DocumentVersion, Version: cfg.Version,
+		Status: capacitydoc.StatusSucceeded, Source: p.Source, Seed: p.seed, Jobs: len(p.Instance.Jobs),
+		HistoryDays: len(p.draw.blocks), Weeks: p.weekCount, Days: p.days, Growth: p.Growth, Grow: p.draw.likes,
+		Goal:   p.goal.String(),
+		Prices: p.Prices, Rows: []capacitydoc.Row{}}}
 	if rep.Goal != "" {
 		rep.Share = p.Share
 	}
-	cfg.tell(partCertain, 0)
-	if rep.Certain, rep.CertainJobs, err = p.certain(ctx, max(1, cfg.Parallel), first); err != nil {
-		return nil, err
+	err = g.fill(ctx, rep, first)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		rep.Status, err = capacitydoc.StatusDeadline, nil
 	}
-	if err := g.run(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	marked := g.settle()
 	for i := range g.cells {
 		rep.Rows = append(rep.Rows, g.row(&g.cells[i], marked[&g.cells[i]]))
 	}
-	rep.WeekJobs = g.cells[0].stat(func(f *Figures) float64 { return float64(f.Jobs) }).Mean
-	if len(p.buy) > 0 {
-		for i, q := range p.policies {
-			cfg.tell(partMix, float64(i)/float64(len(p.policies)))
-			s := searcher{grid: g, policy: q}
-			m, err := s.cheapest(ctx)
-			if err != nil {
-				return nil, err
-			}
-			rep.Mixes = append(rep.Mixes, *m)
-		}
+	if len(g.cells) > 0 {
+		rep.WeekJobs = g.cells[0].stat(func(f *Figures) float64 { return float64(f.Jobs) }).Mean
 	}
 	rep.front()
-	rep.Decision = rep.decide()
+	rep.Decision = rep.decide(len(p.options) * len(p.policies))
 	rep.Assumed = g.assumed()
 	return rep, nil
+}
+
+// fill computes what is certain, all weeks, and the cheapest mixes.
+func (g *grid) fill(ctx context.Context, rep *Report, first func(capacitydoc.Certain)) (err error) {
+	g.cfg.tell(partCertain, 0)
+	proved, err := g.certain(ctx, first)
+	if err != nil {
+		return err
+	}
+	rep.Certain, rep.CertainJobs = proved.Certain, proved.Jobs
+	if err := g.run(ctx); err != nil {
+		return err
+	}
+	for i, q := range g.policies {
+		if len(g.buy) == 0 {
+			break
+		}
+		g.cfg.tell(partMix, float64(i)/float64(len(g.policies)))
+		s := searcher{grid: g, policy: q}
+		m, err := s.cheapest(ctx)
+		if err != nil {
+			return err
+		}
+		rep.Mixes = append(rep.Mixes, *m)
+	}
+	return nil
 }
 
 // weekHours are those of seven days, for which costs are given however long a drawn week is.
 const weekHours = 7 * 24
 
 // row computes a row.
-func (g *grid) row(c *cell, marked int) Row {
+func (g *grid) row(c *cell, marked int) capacitydoc.Row {
 	o, base := &g.options[c.option], &g.cells[0]
-	est := func(of func(*Figures) float64) Estimate {
+	est := func(of func(*Figures) float64) capacitydoc.Estimate {
 		s := c.stat(of)
-		return Estimate{s.Mean, s.Half}
+		return capacitydoc.Estimate{Mean: s.Mean, Half: s.Half}
 	}
-	r := Row{Option: o.text, Policy: g.policies[c.policy].String(), Marked: marked, Why: o.unusable,
+	r := capacitydoc.Row{Option: o.text, Policy: g.policies[c.policy].String(), Marked: marked, Why: o.unusable,
 		MeanWaitS:       est(func(f *Figures) float64 { return f.MeanWaitS }),
 		P95WaitS:        est(func(f *Figures) float64 { return f.P95WaitS }),
 		MeanCompletionS: est(func(f *Figures) float64 { return f.MeanCompletionS }),
 		P95CompletionS:  est(func(f *Figures) float64 { return f.P95CompletionS }),
-		GPUHours:        map[string]Estimate{}, Use: map[string]float64{}}
+		GPUHours:        map[string]capacitydoc.Estimate{}, Use: map[string]float64{}}
 	var saved sim.Stat
 	hoursSaved := 0.0 // in seven days
 	for w := range c.weeks {
 		less := base.weeks[w].MeanWaitS - c.weeks[w].MeanWaitS
 		saved.Add(less)
-		hoursSaved += less * float64(c.weeks[w].Jobs) / 3600 / float64(len(c.weeks)) * 7 / float64(g.Days)
+		hoursSaved += less * float64(c.weeks[w].Jobs) / 3600 / float64(len(c.weeks)) * 7 / float64(g.days)
 	}
-	r.SavedS = Estimate{saved.Mean, saved.Half}
-	if slices.ContainsFunc(g.History.Jobs, func(j hare.Job) bool { return j.DeadlineUs > 0 }) {
+	r.SavedS = capacitydoc.Estimate{Mean: saved.Mean, Half: saved.Half}
+	if slices.ContainsFunc(g.Instance.Jobs, func(j hare.Job) bool { return j.DeadlineUs > 0 }) {
 		e := est(func(f *Figures) float64 { return f.DeadlinesMet })
 		r.DeadlinesMet = &e
 	}
 	cost, added := 0.0, 0.0
-	hours := 24 * float64(g.Days)
+	hours := 24 * float64(g.days)
 	there := o.cluster(&g.draw.cluster)
 	count := map[string]int{}
 	for i := range there.Nodes {
@@ -189,7 +136,7 @@ func (g *grid) row(c *cell, marked int) Row {
 			r.CostPerHourSaved = &x
 		}
 	}
-	r.Queue = make([]float64, 24*g.Days)
+	r.Queue = make([]float64, 24*g.days)
 	for _, w := range c.weeks {
 		for h, n := range w.Queue {
 			r.Queue[h] += float64(n) / float64(len(c.weeks))
@@ -203,9 +150,9 @@ func (g *grid) row(c *cell, marked int) Row {
 }
 
 // shareOf is a share of n weeks with its interval.
-func shareOf(share float64, n int) Share {
+func shareOf(share float64, n int) capacitydoc.Share {
 	k := math.Round(share * float64(n))
-	s := Share{Share: share, Low: 0, High: 1}
+	s := capacitydoc.Share{Share: share, Low: 0, High: 1}
 	if k > 0 {
 		s.Low = distuv.Beta{Alpha: k, Beta: float64(n) - k + 1}.Quantile(0.025)
 	}
@@ -228,8 +175,15 @@ func (rep *Report) front() {
 }
 
 // decide says in sentences what the figures say.
-func (rep *Report) decide() (out []string) {
+// all is how many rows were asked for.
+func (rep *Report) decide(all int) (out []string) {
 	rows := rep.Rows
+	if rep.Status == capacitydoc.StatusDeadline {
+		out = append(out, fmt.Sprintf("The time limit passed: %d of %s are here.", len(rows), words.Count(all, "row")))
+	}
+	if len(rows) == 0 {
+		return out
+	}
 	if rep.Goal != "" {
 		best := -1
 		for i := range rows {
@@ -238,9 +192,9 @@ func (rep *Report) decide() (out []string) {
 			}
 		}
 		if best >= 0 {
-			out = append(out, fmt.Sprintf("%s reaches a %s in %s of weeks%s.", rows[best].sentence(), rep.Goal,
-				percent(rows[best].Reached.Share), rows[best].costs()))
-		} else if !slices.ContainsFunc(rep.Mixes, func(m Mix) bool { return m.Found }) {
+			out = append(out, fmt.Sprintf("%s reaches a %s in %s of weeks%s.", subject(&rows[best]), rep.Goal,
+				percent(rows[best].Reached.Share), costs(&rows[best])))
+		} else if !slices.ContainsFunc(rep.Mixes, func(m capacitydoc.Mix) bool { return m.Found }) {
 			best = 0
 			for i := range rows {
 				if a, b := rows[i].Reached.Share, rows[best].Reached.Share; a > b ||
@@ -249,7 +203,7 @@ func (rep *Report) decide() (out []string) {
 				}
 			}
 			out = append(out, fmt.Sprintf("Nothing here reaches a %s in %s of weeks. %s comes nearest, with %s.",
-				rep.Goal, percent(rep.Share), rows[best].sentence(), percent(rows[best].Reached.Share)))
+				rep.Goal, percent(rep.Share), subject(&rows[best]), percent(rows[best].Reached.Share)))
 		}
 	} else if len(rows) > 1 {
 		best := 0
@@ -259,15 +213,15 @@ func (rep *Report) decide() (out []string) {
 			}
 		}
 		if best > 0 {
-			out = append(out, fmt.Sprintf("%s waits least: %s on average, in place of %s%s.", rows[best].sentence(),
-				words.Seconds(rows[best].MeanWaitS.Mean), words.Seconds(rows[0].MeanWaitS.Mean), rows[best].costs()))
+			out = append(out, fmt.Sprintf("%s waits least: %s on average, in place of %s%s.", subject(&rows[best]),
+				words.Seconds(rows[best].MeanWaitS.Mean), words.Seconds(rows[0].MeanWaitS.Mean), costs(&rows[best])))
 		} else {
 			out = append(out, fmt.Sprintf("Nothing here waits less than the cluster as it is under %s: %s on average.",
 				rows[0].Policy, words.Seconds(rows[0].MeanWaitS.Mean)))
 		}
 	}
 	for _, m := range rep.Mixes {
-		out = append(out, m.sentence(rep))
+		out = append(out, mixSentence(&m, rep))
 	}
 	// A policy that reaches what a purchase reaches is worth its price.
 	for i := range rows {
@@ -286,7 +240,7 @@ func (rep *Report) decide() (out []string) {
 		}
 		if best >= 0 {
 			out = append(out, fmt.Sprintf("The policy %s reaches on the cluster as it is the p95 wait that %s reaches "+
-				"under %s%s.", rows[i].Policy, rows[best].Option, rows[best].Policy, rows[best].costs()))
+				"under %s%s.", rows[i].Policy, rows[best].Option, rows[best].Policy, costs(&rows[best])))
 		}
 	}
 	for _, c := range rep.Certain {
@@ -306,25 +260,25 @@ func (rep *Report) certainOf() string {
 	return "the " + words.Count(rep.CertainJobs, "job")
 }
 
-func cheaper(a, b *Row) bool {
+func cheaper(a, b *capacitydoc.Row) bool {
 	if a.AddedCostPerWeek != nil && *a.AddedCostPerWeek != *b.AddedCostPerWeek {
 		return *a.AddedCostPerWeek < *b.AddedCostPerWeek
 	}
 	return false
 }
 
-func (r *Row) name() string { return r.Option + " under " + r.Policy }
+func nameOf(r *capacitydoc.Row) string { return r.Option + " under " + r.Policy }
 
-// sentence is a row as the subject of a sentence.
-func (r *Row) sentence() string {
+// subject is a row as the subject of a sentence.
+func subject(r *capacitydoc.Row) string {
 	if r.Option == AsItIs {
 		return "The cluster as it is under " + r.Policy
 	}
-	return r.name()
+	return nameOf(r)
 }
 
 // costs says what an option adds to the cost.
-func (r *Row) costs() string {
+func costs(r *capacitydoc.Row) string {
 	if r.AddedCostPerWeek == nil || *r.AddedCostPerWeek == 0 {
 		return ""
 	}
@@ -358,8 +312,8 @@ func money(x float64) string {
 	return b.String()
 }
 
-// text is a mix in words.
-func (m *Mix) text() string {
+// mixText is a mix in words.
+func mixText(m *capacitydoc.Mix) string {
 	var parts []string
 	for _, a := range m.Add {
 		parts = append(parts, fmt.Sprintf("%s=%d", a.Type, a.Count))
@@ -370,15 +324,15 @@ func (m *Mix) text() string {
 	return strings.Join(parts, ",")
 }
 
-func (m *Mix) sentence(rep *Report) string {
+func mixSentence(m *capacitydoc.Mix, rep *Report) string {
 	if !m.Found {
-		return fmt.Sprintf("Under %s not even %s reaches the goal in %s of weeks: it does in %s.", m.Policy, m.text(),
+		return fmt.Sprintf("Under %s not even %s reaches the goal in %s of weeks: it does in %s.", m.Policy, mixText(m),
 			percent(rep.Share), percent(m.Share))
 	}
 	s := fmt.Sprintf("The cheapest mix under %s is %s, for %s a week: it reaches the goal in %s of weeks.", m.Policy,
-		m.text(), money(m.CostPerWeek), percent(m.Share))
+		mixText(m), money(m.CostPerWeek), percent(m.Share))
 	if n := m.Next; n != nil {
-		s += fmt.Sprintf(" The next cheaper one, %s for %s, does in %s", n.text(), money(n.CostPerWeek), percent(n.Share))
+		s += fmt.Sprintf(" The next cheaper one, %s for %s, does in %s", mixText(n), money(n.CostPerWeek), percent(n.Share))
 		if n.Missed != "" && n.MissedLimitS > 1 {
 			s += fmt.Sprintf(" (%s: %s on average)", n.Missed, words.Seconds(n.MissedMeanS))
 		}

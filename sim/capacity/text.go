@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/hare-sched/hare/internal/words"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
 // Text prints the report for people.
@@ -65,7 +66,10 @@ func (rep *Report) what() string {
 // table is the table of all rows in words.
 func (rep *Report) table() (head []string, rows [][]string) {
 	head = []string{"option", "policy", "mean wait", "p95 wait", "mean completion", "use"}
-	goal, prices, due := rep.Goal != "", rep.Rows[0].CostPerWeek != nil, rep.Rows[0].DeadlinesMet != nil
+	goal, prices, due := rep.Goal != "", false, false
+	if len(rep.Rows) > 0 {
+		prices, due = rep.Rows[0].CostPerWeek != nil, rep.Rows[0].DeadlinesMet != nil
+	}
 	if due {
 		head = append(head, "deadlines")
 	}
@@ -77,7 +81,8 @@ func (rep *Report) table() (head []string, rows [][]string) {
 	}
 	for i := range rep.Rows {
 		r := &rep.Rows[i]
-		cells := []string{r.Option, r.Policy, r.MeanWaitS.text(), r.P95WaitS.text(), r.MeanCompletionS.text(), r.use()}
+		cells := []string{r.Option, r.Policy, estimate(r.MeanWaitS), estimate(r.P95WaitS), estimate(r.MeanCompletionS),
+			use(r)}
 		if due {
 			cells = append(cells, percent(r.DeadlinesMet.Mean))
 		}
@@ -134,7 +139,7 @@ func (rep *Report) proved() (out [][]string) {
 	return out
 }
 
-func (e Estimate) text() string {
+func estimate(e capacitydoc.Estimate) string {
 	if e.Half == 0 {
 		return words.Seconds(e.Mean)
 	}
@@ -142,7 +147,7 @@ func (e Estimate) text() string {
 }
 
 // use is the share of GPU time that jobs hold, by type.
-func (r *Row) use() string {
+func use(r *capacitydoc.Row) string {
 	var parts []string
 	for _, t := range sortedKeys(r.Use) {
 		parts = append(parts, fmt.Sprintf("%s %.0f %%", t, r.Use[t]*100))
@@ -172,7 +177,7 @@ func (rep *Report) CSV(out io.Writer) error {
 	for i := range rep.Rows {
 		r := &rep.Rows[i]
 		cells := []string{r.Option, r.Policy}
-		for _, e := range []Estimate{r.MeanWaitS, r.P95WaitS, r.MeanCompletionS, r.P95CompletionS} {
+		for _, e := range []capacitydoc.Estimate{r.MeanWaitS, r.P95WaitS, r.MeanCompletionS, r.P95CompletionS} {
 			cells = append(cells, number(e.Mean), number(e.Half))
 		}
 		cells = append(cells, number(r.SavedS.Mean))
@@ -199,7 +204,7 @@ func (rep *Report) CSV(out io.Writer) error {
 	return w.WriteAll(rows)
 }
 
-func allTypes(rows []Row) map[string]bool {
+func allTypes(rows []capacitydoc.Row) map[string]bool {
 	all := map[string]bool{}
 	for i := range rows {
 		for t := range rows[i].Use {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/words"
+	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
 const dayUs = 86400 * int64(1e6)
@@ -26,10 +27,11 @@ type sampler struct {
 	origin time.Time
 	days   int
 	growth float64
-	likes  []Like           // examples that grow otherwise
-	blocks [][]block        // by day of the history
-	alike  [7][]int         // by day of a week, the days of the history that may stand for it
-	active [7]map[who][]int // by day of a week and user, those of them on which the user submitted jobs
+	likes  []capacitydoc.Like // examples that grow otherwise
+	blocks [][]block          // by day of the history
+	of     []map[who]int      // by day and user, the index of the user's block
+	alike  [7][]int           // by day of a week, the days of the history that may stand for it
+	active [7]map[who][]int   // by day of a week and user, those of them on which the user submitted jobs
 	lost   lost
 	// cluster is that of the end of the history, in service all the time.
 	cluster hare.Cluster
@@ -51,7 +53,8 @@ type block struct {
 type lost struct{ running, after, nodes, busy int }
 
 // newSampler makes the blocks of a history; origin is the date of its time 0, or the zero time.
-func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64, likes []Like) (*sampler, error) {
+func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64, likes []capacitydoc.Like) (*sampler,
+	error) {
 	s := &sampler{inst: inst, origin: origin, days: days, growth: growth, likes: likes}
 	last, jobs := int64(0), 0
 	for i := range inst.Jobs {
@@ -67,14 +70,15 @@ func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64,
 		last = max(last, j.ReleaseUs)
 	}
 	if jobs == 0 {
-		return nil, fault("history", "no job is submitted in it, so that there is nothing to draw weeks from")
+		return nil, fault("/instance/jobs", "no_jobs", "no job is submitted in it, so that there is nothing to draw weeks "+
+			"from")
 	}
 	n := int((last+s.midnightUs())/dayUs) + 1
 	if n < days {
-		return nil, fault("days", "the history has jobs of %s, and weeks of %d days are to be drawn: give a longer "+
-			"history, or --days %d", words.Count(n, "day"), days, n)
+		return nil, fault("/days", "out_of_range", "the history has jobs of %s, and weeks of %d days are to be drawn: "+
+			"give a longer history, or at most %d", words.Count(n, "day"), days, n)
 	}
-	s.blocks = make([][]block, n)
+	s.blocks, s.of = make([][]block, n), make([]map[who]int, n)
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		if j.Running() || j.FirstRound() > 0 {
@@ -85,9 +89,13 @@ func newSampler(inst *hare.Instance, origin time.Time, days int, growth float64,
 		if len(j.Users) > 0 {
 			by.user = j.Users[0]
 		}
-		at := slices.IndexFunc(s.blocks[day], func(b block) bool { return b.who == by })
-		if at < 0 {
+		if s.of[day] == nil {
+			s.of[day] = map[who]int{}
+		}
+		at, ok := s.of[day][by]
+		if !ok {
 			at = len(s.blocks[day])
+			s.of[day][by] = at
 			s.blocks[day] = append(s.blocks[day], block{who: by})
 		}
 		s.blocks[day][at].jobs = append(s.blocks[day][at].jobs, i)
@@ -250,11 +258,7 @@ func (s *sampler) week(seed uint64, w int) *drawn {
 				// What grows is drawn by user: what the user did on another such day.
 				days := s.active[((d%7)+7)%7][b.who]
 				other := days[r.IntN(len(days))]
-				for _, x := range s.blocks[other] {
-					if x.who == b.who {
-						add(x, int64(d+warmUpDays-other)*dayUs+s.midnightUs(), extra)
-					}
-				}
+				add(s.blocks[other][s.of[other][b.who]], int64(d+warmUpDays-other)*dayUs+s.midnightUs(), extra)
 			}
 		}
 	}

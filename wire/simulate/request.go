@@ -166,8 +166,7 @@ var Form = wire.NewTable("SimulationRequest",
 	wire.Object("trace", func(r *Request) **Trace { return &r.Trace }, traceForm),
 	wire.Instance("instance", func(r *Request) **hare.Instance { return &r.Instance }),
 	wire.Object("generate", func(r *Request) **Generate { return &r.Generate }, generateForm),
-	wire.NewField("gpus", wire.MapOf(wire.Schema{"type": "integer", "format": "int64", "minimum": 1}), readGPUs,
-		writeGPUs).
+	wire.Counts("gpus", func(r *Request) *[]hare.TypeCount { return &r.GPUs }).
 		About("gpus is the number of GPUs by type where the jobs run; left out, with cluster: that of the "+
 			"instance, or "+
 			"the one that comes with the trace's format.").

@@ -12,37 +12,6 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// readGPUs reads counts by type.
-func readGPUs(r *wire.Reader, req *Request) error {
-	req.GPUs = []hare.TypeCount{}
-	total, before := int64(0), r.Faults()
-	isObject := r.Is('{')
-	err := r.Object(nil, func(name string) (bool, error) {
-		c := int64(1) // replaced, or a fault
-		err := r.Integer(&c, 1, hare.MaxGPUs)
-		total += c
-		req.GPUs = append(req.GPUs, hare.TypeCount{Type: name, Count: int(c)})
-		return true, err
-	})
-	if err != nil || !isObject {
-		return err
-	}
-	slices.SortFunc(req.GPUs, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
-	switch {
-	case len(req.GPUs) == 0 && r.Faults() == before:
-		return r.Fault("no_gpus", `give counts by type, e.g. {"V100": 36, "K80": 36}`)
-	case total > hare.MaxGPUs:
-		return r.Fault("too_large", "there are more than %d GPUs", hare.MaxGPUs)
-	}
-	return nil
-}
-
-func writeGPUs(b []byte, req *Request) []byte {
-	return wire.AppendMap(b, req.GPUs,
-		func(c *hare.TypeCount) string { return c.Type },
-		func(b []byte, c *hare.TypeCount) []byte { return strconv.AppendInt(b, int64(c.Count), 10) })
-}
-
 // readPrices reads what an hour of a GPU costs, by type.
 func readPrices(r *wire.Reader, req *Request) error {
 	req.Prices = []TypePrice{}
