@@ -64,7 +64,8 @@ var arrivingFields = []Field[arrivingDoc]{
 		return err
 	}, nil),
 	Bool("mix", func(v *arrivingDoc) *bool { return &v.mix }),
-	NewField("on", MapOf(RefTo(profileTable)), readArrivingProfiles, nil),
+	NewField("on", MapOf(Schema{"type": "object"}), readArrivingProfiles, nil).
+		About("on are the GPU types that it may run on, each with a Profile, or {} where its times are not known."),
 	estimateField(func(v *arrivingDoc) *hare.Job { return v.Job }),
 	classField(func(v *arrivingDoc) *hare.Job { return v.Job }),
 	refused[arrivingDoc]("rounds", "not_allowed", "the size of an arriving job is not known: leave rounds out, and send "+
