@@ -5,5 +5,6 @@
 //
 // Its files are in layers: what a week comes to, and goals (figures, goal), the weeks (weeks), the options (option), a
 // request that has been read (read), one run (play), the grid of runs (grid), the cheapest mix that reaches a goal
-// (mix), what is certain (certain), the size of a plan (size), and the report (report, text, page). Plan is at the top.
+// (mix), what is certain (certain), the size of a plan (size), and the report (report, text,
+// page). Plan is at the top.
 package capacity
