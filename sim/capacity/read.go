@@ -123,6 +123,33 @@ func (p *plan) checkNumbers() {
 	}
 }
 
+// readGrow reads growth by example. A job grows by the first example that names it, in the order of their names.
+func (p *plan) readGrow() (likes []capacitydoc.Like) {
+	for _, name := range sortedKeys(p.Grow) {
+		x := p.Grow[name]
+		if !(x >= 0 && x <= maxGrowth) {
+			p.bad("/grow/"+hare.EscapePointer(name), "out_of_range", "%v: give a factor from 0 to %d", x, maxGrowth)
+		}
+		likes = append(likes, capacitydoc.Like{Name: name, Factor: x})
+	}
+	if len(likes) > capacitydoc.MaxOptions {
+		p.bad("/grow", "too_many", "%d examples: at most %d are taken", len(likes), capacitydoc.MaxOptions)
+		return nil
+	}
+	for i := range p.Instance.Jobs {
+		if at := exampleOf(likes, &p.Instance.Jobs[i]); at >= 0 {
+			likes[at].Jobs++
+		}
+	}
+	for _, l := range likes {
+		if l.Jobs == 0 {
+			p.bad("/grow/"+hare.EscapePointer(l.Name), "unknown_name", "no job of the history has the user, account, name "+
+				"or ID %.80q%s", l.Name, hare.Guess(l.Name, examples(p.Instance)))
+		}
+	}
+	return likes
+}
+
 // bad adds a fault, and note the one that err is, if any.
 func (p *plan) bad(pointer, code, format string, args ...any) {
 	p.note(fault(pointer, code, format, args...))
