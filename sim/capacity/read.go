@@ -2,7 +2,6 @@ package capacity
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,11 +47,6 @@ const (
 	maxPrice  = 1e9
 	maxMixes  = 10_000
 )
-
-// fault is a fault of the member of a request at a pointer.
-func fault(pointer, code, format string, args ...any) error {
-	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, args...)}
-}
 
 // read checks a request and reads its texts. Errors are hare.InvalidErrors, with pointers into the request's document.
 func read(req *capacitydoc.Request) (*plan, error) {
