@@ -25,9 +25,9 @@ type capacityLine struct {
 //	@Description	same bytes. The answer as NDJSON has lines of progress, what is proved of the first option as
 //	@Description	soon as it is known, and the report as the last line; if a simulation fails after the first
 //	@Description	line, the last line has the problem. If time_limit_s passes, status is deadline and the report
-//	@Description	has the rows of which all weeks had been played. If the client disconnects, the plan ends. The
-//	@Description	server keeps the request and the report, as it keeps solves: Location is where, with the name
-//	@Description	and the labels of the request.
+//	@Description	has the rows of which all weeks had been played; what is proved takes at most a third of the
+//	@Description	time. If the client disconnects, the plan ends. The server keeps the request and the report, as
+//	@Description	it keeps solves: Location is where, with the name and the labels of the request.
 //	@Tags			scheduling
 //	@ID				planCapacity
 //	@Param			body	body	openapi.CapacityRequest	true	"the history and what could be had"

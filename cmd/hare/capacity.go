@@ -57,7 +57,9 @@ texts; for slurm, kube and ray without files the cluster's own commands are aske
                                 (fri 18:00), hours from the beginning of the week (96h) or dates
 
 --buy names the most GPUs of each type that may be bought; the cheapest mix that reaches --goal in
---share of the weeks is then searched for. --policy now is the policy that --now names.`,
+--share of the weeks is then searched for. --policy now is the policy that --now names.
+
+The same command with the same -o goes on where a run was killed.`,
 		Example: `  hare capacity week.json --option H100=8 --option T4=32 --price H100=2.9,T4=0.35 \
     --policy now,rolling --goal 'p95 wait <= 1h' -o plan/
   hare capacity week.json --buy H100=64,T4=128 --price H100=2.9,T4=0.35 --goal 'mean wait <= 30m'
@@ -142,11 +144,8 @@ func (f *capacityFlags) run(ctx context.Context, args []string, w io.Writer) err
 	var err error
 	if f.out == "" {
 		err = plan()
-	} else { // the jobs are written while the weeks are played
-		err = writeAll(f.out, []outFile{{"jobs.csv.gz", func(w io.Writer) error { return f.jobs(w, &cfg, plan) }},
-			{"index.html", func(w io.Writer) error { return rep.Page(w) }},
-			{"report.json", func(w io.Writer) error { return rep.JSON(w) }},
-			{"rows.csv", func(w io.Writer) error { return rep.CSV(w) }}})
+	} else {
+		err = f.write(&cfg, plan, func() *capacity.Report { return rep })
 	}
 	if err != nil {
 		return capacityFault(err)
@@ -155,6 +154,27 @@ func (f *capacityFlags) run(ctx context.Context, args []string, w io.Writer) err
 		return rep.JSON(w)
 	}
 	return rep.Text(w)
+}
+
+// write makes a plan and writes its files. The jobs are written while the weeks are played, and the weeks are kept until
+// all is written.
+func (f *capacityFlags) write(cfg *capacity.Config, plan func() error, rep func() *capacity.Report) error {
+	if err := os.MkdirAll(f.out, 0o755); err != nil {
+		return err
+	}
+	journal, err := openCapacityJournal(f.out, &f.req)
+	if err != nil {
+		return err
+	}
+	if n := len(journal.at); n > 0 && !f.quiet {
+		fmt.Fprintf(stderr, "capacity: going on from what %s has kept\n", filepath.Join(f.out, journalName))
+	}
+	cfg.Journal = journal
+	err = writeAll(f.out, []outFile{{"jobs.csv.gz", func(w io.Writer) error { return f.jobs(w, cfg, plan) }},
+		{"index.html", func(w io.Writer) error { return rep().Page(w) }},
+		{"report.json", func(w io.Writer) error { return rep().JSON(w) }},
+		{"rows.csv", func(w io.Writer) error { return rep().CSV(w) }}})
+	return errors.Join(err, journal.end(err == nil))
 }
 
 // flagOfMember has the flags of the members of a request.

@@ -54,6 +54,10 @@ func (s *Service) CapacityFootprint(req *capacitydoc.Request) (int64, *capacity.
 		int64(size.Runs)*(runBytes+8*int64(size.Hours)) + size.GPUs*capacityGPUBytes, size, nil
 }
 
+// proofShare is by how much the time of a plan is divided for what is proved of all schedulers, which comes first: the
+// rest plays weeks.
+const proofShare = 3
+
 // capacityGPUBytes is about what a GPU takes of a cluster that is compared.
 const capacityGPUBytes = 1200
 
@@ -84,7 +88,9 @@ func (s *Service) PlanCapacity(ctx context.Context, req *capacitydoc.Request, si
 	timed, cancel := context.WithDeadline(ctx, a.Deadline)
 	defer cancel()
 	rep, err := capacity.Plan(timed, req, capacity.Config{Parallel: s.workers(), Progress: progress,
-		Version: s.Version()}, first)
+		Version: s.Version(), Proof: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Until(a.Deadline)/proofShare)
+		}}, first)
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

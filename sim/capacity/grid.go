@@ -27,6 +27,9 @@ type Config struct {
 	Week func(option, policy string, week int, w *Week) error
 	// Journal keeps what has been computed; nil keeps nothing.
 	Journal Journal
+	// Proof gives what is proved less time than the plan has; nil gives it as much. When that time is over, the report is
+	// without it, and says that time was over.
+	Proof func(context.Context) (context.Context, context.CancelFunc)
 	// Version is that of Hare, for the report.
 	Version string
 }

@@ -63,11 +63,21 @@ func Plan(ctx context.Context, req *capacitydoc.Request, cfg Config, first func(
 // fill computes what is certain, all weeks, and the cheapest mixes.
 func (g *grid) fill(ctx context.Context, rep *Report, first func(capacitydoc.Certain)) (err error) {
 	g.cfg.tell(partCertain, 0)
-	proved, err := g.certain(ctx, first)
-	if err != nil {
-		return err
+	timed, cancel := ctx, context.CancelFunc(func() {})
+	if g.cfg.Proof != nil {
+		timed, cancel = g.cfg.Proof(ctx)
 	}
-	rep.Certain, rep.CertainJobs = proved.Certain, proved.Jobs
+	proved, err := g.certain(timed, first)
+	late := ctx.Err() == nil && errors.Is(timed.Err(), context.DeadlineExceeded)
+	cancel()
+	switch {
+	case err != nil && late:
+		rep.Status = capacitydoc.StatusDeadline
+	case err != nil:
+		return err
+	default:
+		rep.Certain, rep.CertainJobs = proved.Certain, proved.Jobs
+	}
 	if err := g.run(ctx); err != nil {
 		return err
 	}
@@ -179,8 +189,12 @@ func (rep *Report) front() {
 // all is how many rows were asked for.
 func (rep *Report) decide(all int) (out []string) {
 	rows := rep.Rows
-	if rep.Status == capacitydoc.StatusDeadline {
+	switch {
+	case rep.Status != capacitydoc.StatusDeadline:
+	case len(rows) < all:
 		out = append(out, fmt.Sprintf("The time limit passed: %d of %s are here.", len(rows), words.Count(all, "row")))
+	default:
+		out = append(out, "The time limit passed: all rows are here, but not all that was to be proved or searched.")
 	}
 	if len(rows) == 0 {
 		return out

@@ -326,6 +326,21 @@ class Live(unittest.TestCase):
             len(hare.schedule(id, "application/x-ndjson").splitlines()) - 1, len(hare.result(id).schedule.lanes)
         )
 
+    def test_capacity(self):
+        ask = {"instance": THREE, "options": ["V100=2"], "weeks": 2, "days": 1, "time_limit_s": 20}
+        report = self.hare.capacity(ask)
+        self.assertEqual([row.option for row in report.rows], ["as it is", "V100=2"])
+        lines = list(self.hare.follow_capacity({**ask, "name": "night", "labels": {"team": "vision"}}))
+        self.assertEqual((lines[0]["line"], lines[-1]["line"]), ("progress", "report"))
+        self.assertEqual(lines[-1]["report"]["decision"], report.decision)
+        kept = next(self.hare.capacity_plans(q="night", label=["team=vision"]))
+        self.assertEqual(self.hare.kept_capacity(kept.id), report)
+        self.hare.delete_capacity(kept.id)
+        self.assertNotIn(kept.id, [x.id for x in self.hare.capacity_plans()])
+        with self.assertRaises(Problem) as caught:
+            self.hare.capacity({**ask, "options": ["V100=2", "more"]})
+        self.assertEqual(caught.exception.errors[0]["pointer"], "/options/1")
+
     def test_simulations(self):
         ask = {"policies": ["srtf", "kueue"], "instance": THREE, "repeat": 2, "detail": "jobs"}
         report = self.hare.simulate(ask)

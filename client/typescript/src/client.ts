@@ -5,6 +5,9 @@ import type {
   AgentList,
   ArrivingJob,
   BoundResult,
+  CapacityLine,
+  CapacityReport,
+  CapacityRequest,
   Cluster,
   Event as SessionEvent,
   Explanation,
@@ -413,13 +416,50 @@ export class Hare {
    * The call is retried until the first line has come; a stream that breaks later is an error.
    */
   async *followSimulation(request: SimulationRequest, signal?: AbortSignal): AsyncGenerator<SimulationLine> {
+    yield* this.linesUntil<SimulationLine>("summary", path("simulations"), request, signal);
+  }
+
+  /** Makes a plan of capacity, and resolves to its report. */
+  capacity(request: CapacityRequest, signal?: AbortSignal): Promise<CapacityReport> {
+    return this.json(path("capacity"), { method: "POST", body: request, repeatable: true, signal });
+  }
+
+  /**
+   * Yields lines of progress of capacity, the first bound that is proved, and the report last. Failures are those of
+   * followSimulation.
+   */
+  async *followCapacity(request: CapacityRequest, signal?: AbortSignal): AsyncGenerator<CapacityLine> {
+    yield* this.linesUntil<CapacityLine>("report", path("capacity"), request, signal);
+  }
+
+  /** Yields the plans of capacity that the server keeps, the newest first; q and label filter them. */
+  capacityPlans(query: Query = {}): AsyncGenerator<StoredReport> {
+    return this.pages(path("capacity"), "reports", query);
+  }
+
+  /** Resolves to the report of a plan of capacity that the server keeps. */
+  keptCapacity(id: string): Promise<CapacityReport> {
+    return this.json(path("capacity", id));
+  }
+
+  /** Deletes a plan of capacity that the server keeps. */
+  deleteCapacity(id: string): Promise<void> {
+    return this.remove(path("capacity", id));
+  }
+
+  private async *linesUntil<T extends SimulationLine | CapacityLine>(
+    end: T["line"],
+    at: string,
+    request: object,
+    signal?: AbortSignal,
+  ): AsyncGenerator<T> {
     let last = "";
-    for await (const line of this.jsonLines<SimulationLine>(path("simulations"), request, signal)) {
+    for await (const line of this.jsonLines<T>(at, request, signal)) {
       last = line.line;
       if (line.error) throw new Problem(line.error.status, line.error);
       yield line;
     }
-    if (last !== "summary") throw new HareError("the simulation broke off before its summary");
+    if (last !== end) throw new HareError(`the answer broke off before its ${end}`);
   }
 
   private async *jsonLines<T>(at: string, body: object, signal?: AbortSignal): AsyncGenerator<T> {

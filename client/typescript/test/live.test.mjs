@@ -248,6 +248,26 @@ test("meaning", async () => {
   assert.match(await hare.schedule(id, "text/csv"), /^gpu,type,job,/);
 });
 
+test("capacity", async () => {
+  const ask = { instance: three, options: ["V100=2"], weeks: 2, days: 1, time_limit_s: 20 };
+  const report = await hare.capacity(ask);
+  assert.deepEqual(
+    report.rows.map((row) => row.option),
+    ["as it is", "V100=2"],
+  );
+  const lines = [];
+  const named = { ...ask, name: "night", labels: { team: "vision" } };
+  for await (const l of hare.followCapacity(named)) lines.push(l);
+  assert.equal(lines[0].line, "progress");
+  assert.deepEqual(lines.at(-1).report, report);
+  const kept = (await hare.capacityPlans({ q: "night", label: ["team=vision"] }).next()).value;
+  assert.deepEqual(await hare.keptCapacity(kept.id), report);
+  await hare.deleteCapacity(kept.id);
+  await assert.rejects(hare.keptCapacity(kept.id), { code: "gone" });
+  const wrong = hare.capacity({ ...ask, options: ["V100=2", "more"] });
+  await assert.rejects(wrong, (e) => e.errors[0].pointer === "/options/1");
+});
+
 test("simulations", async () => {
   const ask = { policies: ["srtf", "kueue"], instance: three, repeat: 2, detail: "jobs" };
   const { runs, means } = await hare.simulate(ask);

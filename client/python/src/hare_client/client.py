@@ -20,6 +20,7 @@ from .errors import EventRefused, HareError, Problem, StreamBroken
 from .generated.models import (
     Agent,
     BoundResult,
+    CapacityReport,
     Explanation,
     JobChangePreview,
     JobPreview,
@@ -337,14 +338,42 @@ class Hare:
         A run that fails raises Problem. The call is retried until the first line has
         come; a stream that breaks later raises StreamBroken.
         """
+        return self._lines_until("summary", "/v1/simulations", request, "simulation")
+
+    def capacity(self, request: Document) -> CapacityReport:
+        """Makes a plan of capacity, and returns its report."""
+        return CapacityReport.from_dict(
+            _json(self._call("POST", "/v1/capacity", json=_dict(request), repeatable=True))
+        )
+
+    def follow_capacity(self, request: Document) -> Iterator[dict[str, Any]]:
+        """Yields lines of progress of capacity, the first bound that is proved, and the report last.
+
+        Failures are those of follow_simulation.
+        """
+        return self._lines_until("report", "/v1/capacity", request, "plan")
+
+    def capacity_plans(self, **query: str | list[str]) -> Iterator[StoredReport]:
+        """Yields the plans of capacity that the server keeps, the newest first; q and label filter them."""
+        return map(StoredReport.from_dict, self._pages("/v1/capacity", "reports", query))
+
+    def kept_capacity(self, id: str) -> CapacityReport:
+        """Returns the report of a plan of capacity that the server keeps."""
+        return CapacityReport.from_dict(_json(self._call("GET", f"/v1/capacity/{_escape(id)}", repeatable=True)))
+
+    def delete_capacity(self, id: str) -> None:
+        """Deletes a plan of capacity that the server keeps."""
+        self._delete(f"/v1/capacity/{_escape(id)}")
+
+    def _lines_until(self, end: str, path: str, request: Document, what: str) -> Iterator[dict[str, Any]]:
         last = ""
-        for line in self._lines("/v1/simulations", request, "lines of the simulation"):
+        for line in self._lines(path, request, f"lines of the {what}"):
             last = line["line"]
             if last == "error":
                 raise Problem(line["error"]["status"], line["error"])
             yield line
-        if last != "summary":
-            raise StreamBroken("the simulation broke off before its summary")
+        if last != end:
+            raise StreamBroken(f"the {what} broke off before its {end}")
 
     def _lines(self, path: str, request: Document, what: str) -> Iterator[dict[str, Any]]:
         attempt, came = 0, 0
