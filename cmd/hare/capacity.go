@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -91,7 +91,7 @@ The same command with the same -o goes on where a run was killed.`,
 	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many weeks are simulated at a time; the "+
 		"figures do not depend on it")
 	flags.StringVarP(&f.out, "output", "o", "", "write a page (HTML), tables (CSV, JSON) and every job of every week "+
-		"(CSV, compressed) into this folder")
+		"(CSV, compressed, and Parquet) into this folder")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress")
 	own := map[string]bool{}
@@ -156,8 +156,8 @@ func (f *capacityFlags) run(ctx context.Context, args []string, w io.Writer) err
 	return rep.Text(w)
 }
 
-// write makes a plan and writes its files. The jobs are written while the weeks are played, and the weeks are kept until
-// all is written.
+// write makes a plan and writes its files. The jobs are written while the weeks are played, and the weeks are kept
+// until all is written.
 func (f *capacityFlags) write(cfg *capacity.Config, plan func() error, rep func() *capacity.Report) error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return err
@@ -170,7 +170,16 @@ func (f *capacityFlags) write(cfg *capacity.Config, plan func() error, rep func(
 		fmt.Fprintf(stderr, "capacity: going on from what %s has kept\n", filepath.Join(f.out, journalName))
 	}
 	cfg.Journal = journal
-	err = writeAll(f.out, []outFile{{"jobs.csv.gz", func(w io.Writer) error { return f.jobs(w, cfg, plan) }},
+	columns, err := os.CreateTemp(f.out, ".jobs.parquet.*")
+	if err != nil {
+		return errors.Join(err, journal.end(false))
+	}
+	defer func() { _, _ = columns.Close(), os.Remove(columns.Name()) }()
+	err = writeAll(f.out, []outFile{{"jobs.csv.gz", func(w io.Writer) error { return f.jobs(w, columns, cfg, plan) }},
+		{"jobs.parquet", func(w io.Writer) error {
+			_, err := io.Copy(w, io.NewSectionReader(columns, 0, math.MaxInt64))
+			return err
+		}},
 		{"index.html", func(w io.Writer) error { return rep().Page(w) }},
 		{"report.json", func(w io.Writer) error { return rep().JSON(w) }},
 		{"rows.csv", func(w io.Writer) error { return rep().CSV(w) }}})
@@ -299,39 +308,4 @@ func (f *capacityFlags) readValues() error {
 	}
 	slices.SortFunc(f.req.Buy, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
 	return nil
-}
-
-// jobs writes the table of all jobs of all weeks, from which hours and money can be computed again, while a plan is
-// made.
-func (f *capacityFlags) jobs(w io.Writer, cfg *capacity.Config, plan func() error) error {
-	table := csv.NewWriter(w)
-	types := capacity.Types(&f.req)
-	head := []string{"option", "policy", "week", "job", "user", "submit_s", "start_s", "end_s", "deadline_s"}
-	for _, t := range types {
-		head = append(head, "gpu_s_"+t)
-	}
-	if err := table.Write(head); err != nil {
-		return err
-	}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
-	cfg.Week = func(option, policy string, week int, w *capacity.Week) error {
-		for i := range w.Jobs {
-			j := &w.Jobs[i]
-			row := []string{option, policy, strconv.Itoa(week), j.ID, j.User, number(j.SubmitS), number(j.StartS),
-				number(j.EndS), ""}
-			if j.DeadlineS != 0 {
-				row[8] = number(j.DeadlineS)
-			}
-			for _, t := range types {
-				row = append(row, number(float64(j.HeldUs[t])/1e6))
-			}
-			if err := table.Write(row); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err := plan()
-	table.Flush()
-	return errors.Join(err, table.Error())
 }

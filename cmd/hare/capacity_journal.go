@@ -17,8 +17,8 @@ import (
 	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
-// capacityJournal keeps what a plan of capacity has computed in a file of its folder, so that a plan that was killed
-// goes on from there. The file is a sequence of gzip members, each a journalRecord; a member that a kill has cut off is
+// capacityJournal keeps what a plan of capacity has computed in a file of its folder, so that a plan that was
+// killed goes on from there. The file is a sequence of gzip members, each a journalRecord; a member that a kill has cut off is
 // dropped, and so are records of another plan or of another build of Hare.
 type capacityJournal struct {
 	plan string // the hash of the request and of the build
@@ -62,10 +62,10 @@ func openCapacityJournal(dir string, req *capacitydoc.Request) (*capacityJournal
 		_ = file.Close()
 		return nil, err
 	}
-	if missing == nil { // the killed process has left its unfinished table
+	if missing == nil { // the killed process has left its unfinished tables
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), ".jobs.csv.gz.") {
+			if strings.HasPrefix(e.Name(), ".jobs.") {
 				_ = os.Remove(filepath.Join(dir, e.Name()))
 			}
 		}

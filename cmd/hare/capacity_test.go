@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
 )
 
 // TestCapacityCommand checks that hours, waits and money of a plan follow from the jobs that it writes, and that the
@@ -21,7 +24,7 @@ func TestCapacityCommand(t *testing.T) {
 	}
 	out, errs, code := runHare(t, "", "capacity", week, "--option", "V100=4", "--option", "T4=2,V100=2", "--option",
 		"drop t4 from 30h to 4d", "--price", "V100=2.5,T4=0.4", "--policy", "now,hgittins", "--weeks", "3", "--growth", "20",
-		"--goal", "p95 wait <= 1h", "-q", "-o", plan)
+		"--goal", "p95 wait <= 1m", "--buy", "T4=8", "-q", "-o", plan)
 	if code != exitDone || !strings.Contains(out, "No number of V100 shortens") {
 		t.Fatalf("%d: %s%s", code, errs, out)
 	}
@@ -33,9 +36,14 @@ func TestCapacityCommand(t *testing.T) {
 	if found, err := exec.LookPath("python3"); err == nil {
 		script := "../../sim/capacity/testdata/recompute.py"
 		if said, err := exec.Command(found, script, plan).CombinedOutput(); err != nil ||
-			string(said) != "8 rows, 0 faults\n" {
+			string(said) != "11 rows, 0 faults\n" {
 			t.Errorf("%v: %s", err, said)
 		}
+	}
+	columns, err := parquet.ReadFile[capacityJob](filepath.Join(plan, "jobs.parquet"))
+	lines := strings.Count(string(unpack(t, filepath.Join(plan, "jobs.csv.gz"))), "\n") - 1
+	if err != nil || len(columns) != lines || len(columns[0].GPUs) == 0 || columns[0].EndS <= columns[0].StartS {
+		t.Errorf("%d rows, %d lines, %v", len(columns), lines, err)
 	}
 	for _, args := range [][]string{{"--growth", "0"}, {"--growth", "1.2,2"}, {"--growth", "nobody=2"},
 		{"--weeks", "0"}, {"--share", "0"}, {"--days", "0"},
@@ -46,6 +54,20 @@ func TestCapacityCommand(t *testing.T) {
 			t.Errorf("%q: %d, %s", args, code, errs)
 		}
 	}
+}
+
+func unpack(t *testing.T, name string) []byte {
+	t.Helper()
+	f, err := openIn(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // TestKilledCapacity kills a plan twice amid its weeks and checks that the same command goes on from them, leaves no
@@ -85,7 +107,8 @@ func TestKilledCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, errs, code := runHare(t, "", append(args, cut)...)
-	if code != exitDone || !strings.Contains(errs, "going on from what ") || strings.Contains(errs, "capacity: proved: ") {
+	if code != exitDone || !strings.Contains(errs, "going on from what ") ||
+		strings.Contains(errs, "capacity: proved: ") {
 		t.Fatalf("%d %s", code, errs)
 	}
 	entries, _ := os.ReadDir(cut)
@@ -95,7 +118,7 @@ func TestKilledCapacity(t *testing.T) {
 			t.Errorf("%s: %v, %d bytes, want %d", e.Name(), err, len(got), len(want))
 		}
 	}
-	if len(entries) != 4 {
+	if len(entries) != 5 {
 		t.Errorf("%d files", len(entries))
 	}
 	if err := os.WriteFile(journal, []byte("no journal"), 0o600); err != nil {

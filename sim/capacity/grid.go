@@ -139,6 +139,28 @@ func (g *grid) run(ctx context.Context) error {
 	return err
 }
 
+// cellOf returns the cell of an option under a policy; nil where there is none.
+func (g *grid) cellOf(option string, by policy) *cell {
+	for i := range g.cells {
+		c := &g.cells[i]
+		if g.options[c.option].text == option && g.policies[c.policy].name == by.name {
+			return c
+		}
+	}
+	return nil
+}
+
+// addCell adds a row for an option that was not asked for.
+func (g *grid) addCell(o *option, by policy, weeks []*Figures) {
+	at := slices.IndexFunc(g.options, func(x option) bool { return x.text == o.text })
+	if at < 0 {
+		at = len(g.options)
+		g.options = append(g.options, *o)
+	}
+	q := slices.IndexFunc(g.policies, func(x policy) bool { return x.name == by.name })
+	g.cells = append(g.cells, cell{at, q, weeks})
+}
+
 // figures are those of a week, with whether it reaches the goal.
 func (g *grid) figures(w *Week) *Figures {
 	f := w.figures()

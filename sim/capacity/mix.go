@@ -250,7 +250,7 @@ func (s *searcher) playWeeks(ctx context.Context, t *tried, weeks []int) error {
 	})
 }
 
-// mix describes a mix by all of its weeks.
+// mix describes a mix by all of its weeks, which are a row of the table from then on.
 func (s *searcher) mix(ctx context.Context, counts []int) (*capacitydoc.Mix, error) {
 	m := &capacitydoc.Mix{Policy: s.policy.String(), CostPerWeek: s.cost(counts), Add: []capacitydoc.AddedGPUs{}}
 	for _, g := range s.of(counts).add {
@@ -259,6 +259,8 @@ func (s *searcher) mix(ctx context.Context, counts []int) (*capacitydoc.Mix, err
 	o := s.of(counts)
 	sums, missed, reached := make([]float64, len(s.goal)), make([]int, len(s.goal)), 0
 	weeks := make([]*Week, s.weekCount)
+	figures := make([]*Figures, s.weekCount)
+	add := s.cellOf(o.text, s.policy) == nil
 	err := s.inOrder(ctx, s.weekCount, func(ctx context.Context, i int) (err error) {
 		weeks[i], err = s.week(ctx, i, o, s.policy)
 		return err
@@ -274,11 +276,18 @@ func (s *searcher) mix(ctx context.Context, counts []int) (*capacitydoc.Mix, err
 		if s.goal.reached(weeks[i]) || s.tried(counts).weeks[i] > 0 {
 			reached++
 		}
-		weeks[i] = nil
-		return nil
+		w := weeks[i]
+		weeks[i], figures[i] = nil, s.figures(w)
+		if !add || s.cfg.Week == nil {
+			return nil
+		}
+		return s.cfg.Week(o.text, s.policy.String(), i, w)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if add {
+		s.addCell(o, s.policy, figures)
 	}
 	m.Share = float64(reached) / float64(s.weekCount)
 	if worst := slices.Index(missed, slices.Max(missed)); missed[worst] > 0 {

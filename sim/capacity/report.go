@@ -40,6 +40,7 @@ func Plan(ctx context.Context, req *capacitydoc.Request, cfg Config, first func(
 	if rep.Goal != "" {
 		rep.Share = p.Share
 	}
+	asked := len(p.options) * len(p.policies)
 	err = g.fill(ctx, rep, first)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		rep.Status, err = capacitydoc.StatusDeadline, nil
@@ -55,7 +56,7 @@ func Plan(ctx context.Context, req *capacitydoc.Request, cfg Config, first func(
 		rep.WeekJobs = g.cells[0].stat(func(f *Figures) float64 { return float64(f.Jobs) }).Mean
 	}
 	rep.front()
-	rep.Decision = rep.decide(len(p.options) * len(p.policies))
+	rep.Decision = rep.decide(asked)
 	rep.Assumed = g.assumed()
 	return rep, nil
 }
@@ -185,8 +186,7 @@ func (rep *Report) front() {
 	rep.Front = pareto(cost, wait)
 }
 
-// decide says in sentences what the figures say.
-// all is how many rows were asked for.
+// decide says in sentences what the figures say. all is how many rows were asked for; those of mixes follow them.
 func (rep *Report) decide(all int) (out []string) {
 	rows := rep.Rows
 	switch {
@@ -199,7 +199,7 @@ func (rep *Report) decide(all int) (out []string) {
 	if len(rows) == 0 {
 		return out
 	}
-	if rep.Goal != "" {
+	if rows := rows[:min(all, len(rows))]; rep.Goal != "" {
 		best := -1
 		for i := range rows {
 			if rows[i].Reached.Share >= rep.Share-1e-9 && (best < 0 || cheaper(&rows[i], &rows[best])) {
@@ -233,6 +233,16 @@ func (rep *Report) decide(all int) (out []string) {
 		} else {
 			out = append(out, fmt.Sprintf("Nothing here waits less than the cluster as it is under %s: %s on average.",
 				rows[0].Policy, words.Seconds(rows[0].MeanWaitS.Mean)))
+			next := 1
+			for i := range rows[1:] {
+				if rows[1+i].MeanWaitS.Mean < rows[next].MeanWaitS.Mean {
+					next = 1 + i
+				}
+			}
+			if more := rows[next].MeanWaitS.Mean - rows[0].MeanWaitS.Mean; more >= 1 {
+				out[len(out)-1] += fmt.Sprintf(" Next comes %s under %s, with %s more.", rows[next].Option, rows[next].Policy,
+					words.Seconds(more))
+			}
 		}
 	}
 	for _, m := range rep.Mixes {
@@ -343,6 +353,10 @@ func mixSentence(m *capacitydoc.Mix, rep *Report) string {
 	if !m.Found {
 		return fmt.Sprintf("Under %s not even %s reaches the goal in %s of weeks: it does in %s.", m.Policy, mixText(m),
 			percent(rep.Share), percent(m.Share))
+	}
+	if len(m.Add) == 0 {
+		return fmt.Sprintf("Nothing has to be bought under %s: it reaches the goal in %s of weeks.", m.Policy,
+			percent(m.Share))
 	}
 	s := fmt.Sprintf("The cheapest mix under %s is %s, for %s a week: it reaches the goal in %s of weeks.", m.Policy,
 		mixText(m), money(m.CostPerWeek), percent(m.Share))
