@@ -18,8 +18,8 @@ import (
 // equal, and that faults come back with their pointers.
 func TestCapacity(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
-	ask := &capacitydoc.Request{Instance: instance(t), Weeks: 2, Days: 1, Options: []string{"V100=2"}, TimeLimit: 20 * time.Second,
-		Tags: wire.Tags{Name: "night", Labels: map[string]string{"team": "vision"}}}
+	ask := &capacitydoc.Request{Instance: instance(t), Weeks: 2, Days: 1, Options: []string{"V100=2"},
+		TimeLimit: 20 * time.Second, Tags: wire.Tags{Name: "night", Labels: map[string]string{"team": "vision"}}}
 	got, err := c.Capacity(t.Context(), ask)
 	if err != nil {
 		t.Fatal(err)

@@ -155,8 +155,8 @@ func (f *capacityFlags) run(ctx context.Context, args []string, w io.Writer) err
 	return rep.Text(w)
 }
 
-// write makes a plan and writes its files. The jobs are written while the weeks are played, and the weeks are kept until
-// all is written.
+// write makes a plan and writes its files. The jobs are written while the weeks are played, and the weeks are kept
+// until all is written.
 func (f *capacityFlags) write(cfg *capacity.Config, plan func() error, rep func() *capacity.Report) error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return err

@@ -84,7 +84,8 @@ func TestKilledCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, errs, code := runHare(t, "", append(args, cut)...)
-	if code != exitDone || !strings.Contains(errs, "going on from what ") || strings.Contains(errs, "capacity: proved: ") {
+	if code != exitDone || !strings.Contains(errs, "going on from what ") ||
+		strings.Contains(errs, "capacity: proved: ") {
 		t.Fatalf("%d %s", code, errs)
 	}
 	entries, _ := os.ReadDir(cut)

@@ -194,7 +194,9 @@ func TestRefusals(t *testing.T) {
 		"/prices/H200: H200 is neither in the cluster nor in an option: there are A, B": one(func(r *capacitydoc.Request) {
 			r.Prices = map[string]float64{"H200": 3}
 		}),
-		"/prices/A: A costs -1":                  one(func(r *capacitydoc.Request) { r.Prices = map[string]float64{"A": -1} }),
+		"/prices/A: A costs -1": one(func(r *capacitydoc.Request) {
+			r.Prices = map[string]float64{"A": -1}
+		}),
 		"/goal: \"p95 wait\": give mean, median": one(func(r *capacitydoc.Request) { r.Goal = "p95 wait" }),
 		"/goal: \"p95 wait <= soon\": \"soon\" is not a time": one(func(r *capacitydoc.Request) {
 			r.Goal = "p95 wait <= soon"
@@ -213,7 +215,9 @@ func TestRefusals(t *testing.T) {
 		"/options/0: \"a=4\": there is no a: write A=4": one(func(r *capacitydoc.Request) {
 			r.Options = []string{"a=4"}
 		}),
-		"/options/1: \"A=4\" is given twice":        one(func(r *capacitydoc.Request) { r.Options = []string{"A=4", "A=4"} }),
+		"/options/1: \"A=4\" is given twice": one(func(r *capacitydoc.Request) {
+			r.Options = []string{"A=4", "A=4"}
+		}),
 		"/options/0: \"more\": \"more\" is neither": one(func(r *capacitydoc.Request) { r.Options = []string{"more"} }),
 		"/options/0: \"drop a,drop b\" under now (slurm): sim: jobs wait forever": one(func(r *capacitydoc.Request) {
 			r.Options = []string{"drop a,drop b"}

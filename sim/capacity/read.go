@@ -2,7 +2,6 @@ package capacity
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,11 +47,6 @@ const (
 	maxPrice  = 1e9
 	maxMixes  = 10_000
 )
-
-// fault is a fault of the member of a request at a pointer.
-func fault(pointer, code, format string, args ...any) error {
-	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, args...)}
-}
 
 // read checks a request and reads its texts. Errors are hare.InvalidErrors, with pointers into the request's document.
 func read(req *capacitydoc.Request) (*plan, error) {
@@ -136,15 +130,6 @@ func (p *plan) note(err error) {
 	default:
 		p.found.Add("", "invalid", "%v", err)
 	}
-}
-
-// ofInstance is a fault of the history as one of the request.
-func ofInstance(err error) error {
-	var one *hare.InvalidError
-	if errors.As(err, &one) {
-		return &hare.InvalidError{Pointer: "/instance" + one.Pointer, Code: one.Code, Detail: one.Detail}
-	}
-	return err
 }
 
 // readTexts reads what depends on the history. simulated says whether simulations go by its rules at all.

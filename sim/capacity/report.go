@@ -25,7 +25,8 @@ type Report struct{ capacitydoc.Report }
 // Plan answers a request. first is called with the first that is certain. When the time of ctx is over, the report has
 // the rows that have been played, and says so. Errors are hare.InvalidErrors about the request, and those of
 // simulations. The same request gives the same report, unless its time is over.
-func Plan(ctx context.Context, req *capacitydoc.Request, cfg Config, first func(capacitydoc.Certain)) (*Report, error) {
+func Plan(ctx context.Context, req *capacitydoc.Request, cfg Config, first func(capacitydoc.Certain)) (*Report,
+	error) {
 	p, err := read(req)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,8 @@ import { COLUMNS, type View } from "./table.js";
 
 export interface Route {
   cluster: string; // "" where the page is of no cluster
-  page: string; // overview, queue, nodes, gantt, submit, job, solves, solve, compare, sessions, session, reports, report, start
+  // overview, queue, nodes, gantt, submit, job, solves, solve, compare, sessions, session, reports, report, start
+  page: string;
   id: string; // of a job, solve or session, or KIND/ID of a report
   query: URLSearchParams;
 }
