@@ -34,8 +34,8 @@ func TestCapacity(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
 	doc := specification(t)
 	body := `{"instance":` + historyOf(40) + `,"options":["V100=2","drop a from 4h to 6h"],` +
-		`"policies":["now","hgittins"],"prices":{"V100":2.5},` +
-		`"goal":"p95 wait <= 1h","buy":{"V100":4},"weeks":2,"days":2,"name":"next year?"}`
+		`"policies":["now","hgittins"],` +
+		`"prices":{"V100":2.5},"goal":"p95 wait <= 1h","buy":{"V100":4},"weeks":2,"days":2,"name":"next year?"}`
 	req, err := capacitydoc.Decode(strings.NewReader(body), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)

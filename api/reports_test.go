@@ -37,8 +37,7 @@ func (s *keyedServer) report(t testing.TB, key, path, body string) string {
 	return id
 }
 
-// TestReports keeps what-ifs, simulations and plans of capacity, finds them by name and label, reads and deletes
-// them.
+// TestReports keeps reports of each kind, finds them by name and label, and reads and deletes them.
 func TestReports(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
 	a, _ := s.key(t, "a", access.RoleSolve, 0)

@@ -17,9 +17,9 @@ import (
 	capacitydoc "github.com/hare-sched/hare/wire/capacity"
 )
 
-// capacityJournal keeps what a plan of capacity has computed in a file of its folder, so that a plan that was
-// killed goes on from there. The file is a sequence of gzip members, each a journalRecord; a member that a kill has cut off is
-// dropped, and so are records of another plan or of another build of Hare.
+// capacityJournal keeps what a plan of capacity has computed in a file of its folder, so that a plan that was killed
+// goes on from there. The file is a sequence of gzip members, each a journalRecord; a member that a kill has cut off
+// is dropped, and so are records of another plan or of another build of Hare.
 type capacityJournal struct {
 	plan string // the hash of the request and of the build
 	file *os.File

@@ -57,8 +57,8 @@ func (p *plan) prove(ctx context.Context, slots int, first func(capacitydoc.Cert
 		return nil, jobs, err
 	}
 	told := false
-	local := whatif.Local{Parallel: slots, Solver: solver.Config{Workers: slots}}
-	err = whatif.Run(ctx, req, local, func(l *whatif.Line) error {
+	engine := whatif.Local{Parallel: slots, Solver: solver.Config{Workers: slots}}
+	err = whatif.Run(ctx, req, engine, func(l *whatif.Line) error {
 		if l.Line != whatifdoc.LineScenario || l.Err != nil || len(l.OptimumChange) != 2 {
 			return nil
 		}

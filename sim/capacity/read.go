@@ -160,15 +160,6 @@ func (p *plan) note(err error) {
 	}
 }
 
-// ofInstance is a fault of the history as one of the request.
-func ofInstance(err error) error {
-	var one *hare.InvalidError
-	if errors.As(err, &one) {
-		return &hare.InvalidError{Pointer: "/instance" + one.Pointer, Code: one.Code, Detail: one.Detail}
-	}
-	return err
-}
-
 // readTexts reads what depends on the history. simulated says whether simulations go by its rules at all.
 func (p *plan) readTexts(simulated bool) {
 	if slices.ContainsFunc(p.goal, func(b bar) bool { return b.what == "deadlines" }) &&

@@ -9,6 +9,7 @@ import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { hare, launch, need, pages, phone, serve, type Server, violations } from "./browser.js";
 
 const wide: BrowserContextOptions = { viewport: { width: 1440, height: 900 } };
+const large: BrowserContextOptions = { viewport: { width: 2560, height: 1440 } };
 const hostile = `<img src=x onerror="document.title='bad'"> ${"x".repeat(60)} a|night \u05d0\u05d1 rtl`;
 
 let browser: Browser;
@@ -85,6 +86,41 @@ before(async () => {
       weight: 1 + i,
     });
   await submit({ name: hostile, gpus: 4 });
+  const history = {
+    hare: "instance/v1",
+    cluster: { nodes: [{ name: "a", gpus: { V100: 1 } }] },
+    jobs: [0, 1, 2].map(i => ({ id: `j${i}`, rounds: 9, sync: "gang", on: { V100: { compute_s: 1200 } } })),
+  };
+  const tags = { labels: { team: "vision" }, name: hostile };
+  const made = async (path: string, body: object): Promise<string> => {
+    const r = await fetch(server.url + path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    assert.ok(r.ok, `${path}: ${await r.text()}`);
+    return r.headers.get("Location")!.split("/").pop()!;
+  };
+  const change = { id: "more", add_gpus: { type: "V100", count: 1 } };
+  const whatIf = { base: { instance: history }, scenarios: [change], options: { work_limit: 50 } };
+  VIEWS.push([`#/reports/what-if%2F${await made("/v1/what-if", { ...whatIf, ...tags })}`, "save the answer"]);
+  const ask = { instance: history, time_limit_s: 30 };
+  VIEWS.push([
+    `#/reports/simulation%2F${await made("/v1/simulations", { ...ask, policies: ["srtf"], name: "the night" })}`,
+    "the page",
+  ]);
+  const plan = {
+    ...ask,
+    options: ["V100=2"],
+    prices: { V100: 2.5 },
+    goal: "p95 wait <= 1h",
+    weeks: 2,
+    days: 1,
+  };
+  VIEWS.push([
+    `#/reports/capacity%2F${await made("/v1/capacity", { ...plan, name: "next year" })}`,
+    "V100=2 under now (slurm) reaches",
+  ]);
   await until(
     "jobs that run",
     async () => ((await api<Counts>("/v1/clusters/lab")).jobs["running"] ?? 0) > 2,
@@ -128,12 +164,14 @@ const VIEWS: [hash: string, seen: string][] = [
   ["#/c/lab/jobs/j5", "How do you know?"],
   ["#/solves", "No solve is kept"],
   ["#/sessions", "rolling"],
+  ["#/reports", "the night"],
   ["#/start", "Submit a job"],
 ];
 
 for (const [size, options] of [
   ["wide", wide],
   ["phone", phone],
+  ["large", large],
 ] as const) {
   for (const colorScheme of ["light", "dark"] as const) {
     test(`every view, ${size}, ${colorScheme}`, async () => {
@@ -386,6 +424,33 @@ test("a solve shows its proof and how to check it", async () => {
   await page.getByRole("link", { name: "the schedule as a chart" }).click();
   await page.locator("canvas").waitFor();
   assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
+test("reports are searched and opened, and a plan says what to buy", async () => {
+  const { page, faults } = await visit("#/reports", phone);
+  assert.equal(await page.locator("tbody tr").count(), 3);
+  await page.getByLabel("search").fill("NEXT");
+  await page.locator("tbody tr").nth(1).waitFor({ state: "detached" });
+  await page.getByRole("link", { name: "next year" }).press("Enter");
+  await page.getByText("V100=2 under now (slurm) reaches").waitFor();
+  const row = page.locator("tr", { hasText: "V100=2" });
+  assert.match((await row.innerText()).replace(/\s+/g, " "), /^V100=2 now \(slurm\) 0 s 0 s .* 840 100 %$/);
+  const saved = page.waitForEvent("download");
+  await page.getByRole("button", { name: "save the table" }).click();
+  assert.match(
+    readFileSync(await (await saved).path(), "utf8"),
+    /^option,policy,[^]*\nV100=2,now \(slurm\),0,/,
+  );
+  await page.getByRole("link", { name: "the page" }).click();
+  await page.getByText("What this cluster needs").waitFor();
+  await page.goBack();
+  await page.evaluate(() => void (location.hash = "#/reports/capacity%2Fnobody"));
+  await page.getByRole("alert").waitFor();
+  assert.deepEqual(
+    faults.filter(f => !/404/.test(f)),
+    [],
+  );
   await page.context().close();
 });
 

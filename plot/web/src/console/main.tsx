@@ -8,6 +8,7 @@ import { Nodes } from "./nodes.js";
 import { Overview } from "./overview.js";
 import { useNow, useWatched } from "./parts.js";
 import { Queue } from "./queue.js";
+import { ReportPage, Reports } from "./reports.js";
 import { link, parse, type Route } from "./route.js";
 import { SessionPage, Sessions } from "./sessions.js";
 import { Compare, SolvePage, Solves } from "./solves.js";
@@ -110,6 +111,10 @@ function View({ route, cluster, current }: { route: Route; cluster: string; curr
       return <Sessions server={server} />;
     case "session":
       return <SessionPage key={route.id} id={route.id} server={server} />;
+    case "reports":
+      return <Reports />;
+    case "report":
+      return <ReportPage key={route.id} id={route.id} server={server} />;
     case "start":
       return <Start server={server} cluster="" />;
   }
@@ -239,6 +244,9 @@ function Top({ route, cluster }: { route: Route; cluster: string }) {
         </a>
         <a href={link("", "sessions")} aria-current={here("sessions")}>
           Sessions
+        </a>
+        <a href={link("", "reports")} aria-current={here("reports")}>
+          Reports
         </a>
       </nav>
       <span class="right">

@@ -3,8 +3,9 @@ import { COLUMNS, type View } from "./table.js";
 
 export interface Route {
   cluster: string; // "" where the page is of no cluster
-  page: string; // overview, queue, nodes, gantt, submit, job, solves, solve, compare, sessions, session, start
-  id: string; // of a job, solve or session
+  // overview, queue, nodes, gantt, submit, job, solves, solve, compare, sessions, session, reports, report, start
+  page: string;
+  id: string; // of a job, solve or session, or KIND/ID of a report
   query: URLSearchParams;
 }
 
@@ -24,7 +25,7 @@ export function parse(hash: string): Route {
     route.cluster = parts[1];
     if (parts[2] === "jobs" && parts[3]) return { ...route, page: "job", id: parts[3] };
     if (parts[2] && PAGES.includes(parts[2])) route.page = parts[2];
-  } else if (parts[0] === "solves" || parts[0] === "sessions") {
+  } else if (parts[0] === "solves" || parts[0] === "sessions" || parts[0] === "reports") {
     route.page = parts[1] ? parts[0].slice(0, -1) : parts[0];
     route.id = parts[1] ?? "";
   } else if (parts[0] === "start" || parts[0] === "compare") route.page = parts[0];
@@ -37,10 +38,12 @@ export function link(cluster: string, page: string, id = "", query = ""): string
     !cluster ||
     page.startsWith("solve") ||
     page.startsWith("session") ||
+    page.startsWith("report") ||
     page === "start" ||
     page === "compare"
   ) {
-    if (page === "solve" || page === "session") return `#/${page}s/${encodeURIComponent(id)}${q}`;
+    if (page === "solve" || page === "session" || page === "report")
+      return `#/${page}s/${encodeURIComponent(id)}${q}`;
     return page === "overview" ? "#/" : `#/${page}${q}`;
   }
   const c = `#/c/${encodeURIComponent(cluster)}`;
