@@ -31,8 +31,8 @@ type capacityGPU struct {
 	S    float64 `parquet:"s"`
 }
 
-// jobs writes the table of all jobs of all weeks while a plan is made: to out as CSV with a column for each type, and to
-// columns as Parquet with a list of them.
+// jobs writes the table of all jobs of all weeks while a plan is made: to out as CSV with a column for each type, and
+// to columns as Parquet with a list of them.
 func (f *capacityFlags) jobs(out, columns io.Writer, cfg *capacity.Config, plan func() error) error {
 	table, rows := csv.NewWriter(out), parquet.NewGenericWriter[capacityJob](columns,
 		parquet.CreatedBy("hare", "", ""), parquet.Compression(&parquet.Zstd))
