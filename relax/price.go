@@ -171,12 +171,7 @@ const loadWork = 10
 func (pr *problem) stepWork(end float64) (work float64) {
 	for _, j := range pr.stepJobs(pr.step, int64(end)) {
 		if j != nil {
-			moves := float64(len(j.modes))
-			for l := range len(j.levels) - 1 {
-				if j.levels[l].partial(j.tasks) {
-					moves++
-				}
-			}
+			moves := float64(len(j.modes) + len(j.levels))
 			work += float64(j.rounds+len(j.modes)) * moves * end / float64(pr.step)
 		}
 	}

@@ -53,6 +53,7 @@ MOST_NODES = 1 << 17  # of a tree
 MOST_CASES = 1 << 24  # nodes of a tree, times jobs, times types of the cluster
 MOST_SWEEPS = 8  # over the jobs of a case; the search has the same number
 MOST_STEPS = 1 << 22  # of a job that is bounded round by round
+MOST_LENGTHS = 1 << 25  # of all jobs whose rounds have every length
 FOREVER = 1 << 62  # the end of an open window; above every time
 MOST_HELD = 1 << 40  # thousandths of CPUs, and MiB, of a node and of a task
 MOST_LABELS = 64  # of a node, and of a selector
@@ -3085,23 +3086,32 @@ class Steps:
             return None
         horizon, tau, rounds = c.grid[-1] // c.step, least_round(j, shape, modes) // c.step, shape.rounds(j.left)
         most = MOST_STEPS // (rounds * horizon) - len(modes) + 1  # levels
-        modes = [(x.m, x.compute // c.step, x.sync // c.step, -(-shape.tasks // x.m), prices(x.kind)) for x in modes]
-        ends = [range(s + p * max(1, -((s - tau) // p)), s + p * rows + 1, p) for _, p, s, rows, _ in modes]
-        if most < 1 or any(len(e) > most for e in ends):
+        if most < 1:
             return None
-        levels = []
-        for level, _ in groupby(heapq.merge(*ends)):
-            levels.append(level)
-            if len(levels) > most:
+        modes = [(x.m, x.compute // c.step, x.sync // c.step, -(-shape.tasks // x.m), prices(x.kind)) for x in modes]
+        longest = max(s + p * rows for _, p, s, rows, _ in modes)
+        terms = longest - tau + len(modes)
+        if terms * rounds * horizon * len(inst.jobs) <= MOST_LENGTHS:
+            lengths = [(d, d) for d in range(tau, longest)]
+        else:
+            ends = [range(s + p * max(1, -((s - tau) // p)), s + p * rows + 1, p) for _, p, s, rows, _ in modes]
+            if any(len(e) > most for e in ends):
                 return None
+            levels = []
+            for level, _ in groupby(heapq.merge(*ends)):
+                levels.append(level)
+                if len(levels) > most:
+                    return None
+            terms = len(levels) - 1 + len(modes)
+            lengths = [(d, after - 1) for d, after in zip(levels, levels[1:])]
         self = cls()
         self.tasks, self.rounds = shape.tasks, rounds
-        self.tau, self.levels, self.modes, self.horizon = tau, levels, modes, horizon
+        self.tau, self.lengths, self.modes, self.horizon = tau, lengths, modes, horizon
         start, path, _ = inst.clock()[j.id]
         self.cost, self.release, self.path = cost, start // c.step, path // c.step  # rounded down
         self.weight = cost.weight
         self.step, self.cells = c.step, [t // c.step for t in c.grid]
-        self.work = (rounds + len(modes)) * horizon * (len(levels) - 1 + len(modes))
+        self.work = (rounds + len(modes)) * horizon * terms
         return self
 
     def slots(self, p, row):
@@ -3134,14 +3144,14 @@ class Steps:
         def offer(length, row):
             out[length] = list(map(min, out[length], row)) if length in out else row
 
-        for level, after in zip(self.levels, self.levels[1:]):
+        for length, until in self.lengths:
             parts = []  # tasks at most, prices by start
             for (m, p, s, _, _), of in zip(self.modes, slots):
-                if level >= s + p:
-                    parts.append((min(tasks, m * ((level - s) // p)), of, after - 1 - s - p))
+                if length >= s + p:
+                    parts.append((min(tasks, m * ((length - s) // p)), of, until - s - p))
             if any(n < tasks for n, _, _ in parts):
                 rows = [self.cheapest(of, window) for _, of, window in parts]
-                offer(level, [self.fill([(x, n) for (n, _, _), x in zip(parts, at)]) for at in zip(*rows)])
+                offer(length, [self.fill([(x, n) for (n, _, _), x in zip(parts, at)]) for at in zip(*rows)])
         for (_, p, s, rows, _), of in zip(self.modes, slots):
             offer(s + p * rows, [tasks * x for x in self.cheapest(of, p * rows - p)])
         return out

@@ -58,7 +58,7 @@ func TestStepsAreTheRecursion(t *testing.T) {
 			t.Fatal(err)
 		}
 		tau := naiveTau(inst, &j)
-		v := naiveV(&j, cert.GridUs, delta, rows, func(kind string) int64 { return counts[kind] }, cert.Path, tau,
+		v := naiveV(&j, cert.GridUs, delta, rows, func(kind string) int64 { return counts[kind] }, cert.Path, tau, 1,
 			reading{})
 		want := rat(v - fixed - 1000*j.WeightMicro*j.ReleaseUs)
 		want.Quo(want, rat(1e15))
