@@ -50,21 +50,24 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 		}
 		return min(K, k.m*((d-k.s)/k.p))
 	}
-	slices.Sort(levels)
-	levels = slices.DeleteFunc(slices.Compact(levels), func(d int64) bool {
+	short := func(d int64) bool {
 		n := int64(0)
 		for _, k := range kinds {
 			n += holds(k, d)
 		}
 		return n < K
-	})
+	}
+	slices.Sort(levels)
+	levels = slices.DeleteFunc(slices.Compact(levels), short)
 	horizon := grid[len(grid)-1]
 	// lengths are those of rounds, each with the time until which its slots may end.
 	var lengths [][2]int64
 	last := levels[len(levels)-1]
 	every := ((last-tau)/delta+int64(len(kinds)))*job.Rounds*(horizon/delta)*int64(jobs) <= 1<<25
 	for d := tau; every && !as.levelWindow && d < last; d += delta {
-		lengths = append(lengths, [2]int64{d, d})
+		if !short(d) {
+			lengths = append(lengths, [2]int64{d, d})
+		}
 	}
 	for l := range levels[1:] {
 		switch {
