@@ -183,18 +183,18 @@ func (pr *problem) stepWork(end float64) (work float64) {
 
 // climbWithSteps continues from the best prices with jobs bounded round by round, if the
 // instance is so small that some steps take moderate work and the bound rises at these
-// prices.
-func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(float64)) {
+// prices; then on the finest grid. It returns the better ascent of both.
+func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(float64)) *ascent {
 	pr := a.ev.pr
 	if pr.step == 0 {
-		return
+		return a
 	}
 	first, all := firstStepWork, cfg.Effort*stepAscentWork
 	if cfg.StepWork > 0 {
 		first, all = min(first, cfg.StepWork), min(all, stepWorkFactor*cfg.StepWork)
 	}
 	if work := pr.stepWork(a.grid[len(a.grid)-1]); work == 0 || work > first {
-		return
+		return a
 	}
 	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
 	a.keepWeights()
@@ -207,13 +207,45 @@ func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(fl
 	steps := min(maxStepIters, int(all/work))
 	if err != nil || steps < minStepIters || v-a.value < math.Abs(a.value)/minStepGain {
 		a.ev.withSteps = false
-		return
+		return a
 	}
 	progress := a.progress // the progress of the fluids guides schedules
 	a.progress, a.delta, a.minGain, a.patience = nil, stepDelta, 0, usualPatience
 	a.cur.copyFrom(a.best)
-	a.climb(ctx, steps, report)
+	steps -= a.climb(ctx, steps, report)
 	a.progress = progress
+	fine := a.onSteps()
+	if fine == nil || steps < minStepIters {
+		return a
+	}
+	if fine.climb(ctx, steps, report); fine.value <= a.value {
+		return a
+	}
+	return fine
+}
+
+// onSteps returns an ascent from the best prices on a grid of single steps, or of as few as maxStepCells allow; nil
+// where the grid is no finer.
+func (a *ascent) onSteps() *ascent {
+	pr := a.ev.pr
+	end, step := a.grid[len(a.grid)-1], float64(pr.step)
+	width := step * math.Ceil(end/step/maxStepCells)
+	grid := pr.withMarks(even(int(math.Ceil(end/width)), math.Ceil(end/width)*width, width), step)
+	if len(grid) <= len(a.grid) {
+		return nil
+	}
+	fine := &ascent{ev: a.ev, grid: grid, caps: pr.capacity(grid), cur: transfer(a.best, grid),
+		best: newPrices(grid, pr.ascentRows()), delta: stepDelta, patience: usualPatience, tooShort: true, coarser: a}
+	fine.best.moved, fine.cur.moved = slices.Clone(a.best.moved), slices.Clone(a.best.moved)
+	return fine
+}
+
+// averaged returns the finest ascent whose averaged progress is used.
+func (a *ascent) averaged() *ascent {
+	for a.tooShort && a.coarser != nil {
+		a = a.coarser
+	}
+	return a
 }
 
 // dropPools lowers the prices of pools to 0 that raise the value of the best prices by less
@@ -269,7 +301,7 @@ func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxati
 	a := multigridAscent(ctx, ev, cfg, report)
 	if cfg.SyncAsCompute == 0 {
 		if cfg.Steps > 1 {
-			a.climbWithSteps(ctx, cfg, report)
+			a = a.climbWithSteps(ctx, cfg, report)
 		}
 		a.polish(ctx, cfg, report)
 		a.dropPools(ctx)
@@ -288,7 +320,7 @@ func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxati
 		}
 		a.certify(ctx, cfg, rel, step)
 	}
-	if a.tooShort && a.coarser == nil && cfg.WarmStart != nil && len(cfg.WarmStart.Progress) == len(pr.model.Jobs) {
+	if a.averaged().tooShort && cfg.WarmStart != nil && len(cfg.WarmStart.Progress) == len(pr.model.Jobs) {
 		rel.Progress = cfg.WarmStart.Progress
 	}
 	return rel
@@ -306,10 +338,7 @@ func (a *ascent) relaxation() *hare.Relaxation {
 			row[g] *= 1e-9
 		}
 	}
-	from := a
-	for from.tooShort && from.coarser != nil {
-		from = from.coarser
-	}
+	from := a.averaged()
 	for i := range pr.jobs {
 		rel.Progress = append(rel.Progress, pr.polyline(i, from.grid, from.progress))
 	}

@@ -30,6 +30,7 @@ const (
 	stepWorkFactor = 4     // factor of a limited work
 	minStepIters   = 12
 	maxStepIters   = 300
+	maxStepCells   = 400   // of the finest grid
 	stepDelta      = 0.003 // the ascent's delta when bounding round by round begins
 )
 
