@@ -61,6 +61,8 @@ type ImproveConfig struct {
 // Stats counts what a search did.
 type Stats struct {
 	Moves, Evaluations, Accepted int64
+	// Exhausted says that all cases were seen: no plan is better.
+	Exhausted bool
 }
 
 // budget counts the moves of a search against its limits.
