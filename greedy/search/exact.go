@@ -116,7 +116,7 @@ func (ep *exactProblem) improve(ctx context.Context, rq *request, best *place.Pl
 		return ep.work+float64(et.nodes)*float64(nodeOps+nodeJobOps*len(ep.jobs)) > exactOps*float64(cfg.Moves)
 	}
 	for i := range ep.jobs {
-		et.best += int64(ep.jobs[i].w) * (best.EndUs[i] / ep.unit)
+		et.best += int64(ep.jobs[i].w) * ((best.EndUs[i] + ep.unit - 1) / ep.unit)
 	}
 	et.improved = func() {
 		p := ep.planOf(et.plan)

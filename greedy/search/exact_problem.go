@@ -24,16 +24,17 @@ const (
 // exactProblem is a small instance in whole units of time. Costs count 1e-6 weights times units. Single jobs are
 // priced on cells of several units, with times rounded down to cells.
 type exactProblem struct {
-	m     *model.Model
-	unit  int64 // µs
-	cell  int   // units
-	cells int   // up to which GPUs have prices
-	gpus  []int // by type
-	first []int // the number of the first GPU of each type
-	jobs  []exactJob
-	price [][]float64 // of a GPU for a cell, by type
-	paid  [][]float64 // price summed up to each cell
-	work  float64     // elementary steps so far
+	m       *model.Model
+	unit    int64 // µs
+	cell    int   // units
+	cells   int   // up to which GPUs have prices
+	horizon int   // the same in units
+	gpus    []int // by type
+	first   []int // the number of the first GPU of each type
+	jobs    []exactJob
+	price   [][]float64 // of a GPU for a cell, by type
+	paid    [][]float64 // price summed up to each cell
+	work    float64     // elementary steps so far
 }
 
 // exactJob is a job of an exactProblem. A gang starts all tasks of a round at once; a rigid job is a gang of one
@@ -79,28 +80,33 @@ func newExactProblem(m *model.Model, end int64) *exactProblem {
 		n += g
 	}
 	ep.first = append(ep.first, n)
-	horizon := int(units + units/4 + 2)
-	for ep.cell = max(1, horizon/exactCells); ; ep.cell *= 2 {
-		ep.cells = horizon/ep.cell + 1
-		if !ep.compileJobs() {
+	ep.horizon = int(units + units/4 + 2)
+	for cell := max(1, ep.horizon/exactCells); ; cell *= 2 {
+		if !ep.divide(cell) {
 			return nil
 		}
-		if table := ep.table(); table <= exactTable {
+		if ep.table() <= exactTable {
 			break
 		}
 	}
 	total := 0.0
 	for i := range ep.jobs {
-		total += ep.jobs[i].w * float64(horizon)
+		total += ep.jobs[i].w * float64(ep.horizon)
 	}
 	if total > exactValue {
 		return nil
 	}
+	return ep
+}
+
+// divide makes cells of so many units; it returns false where a task is shorter than a cell.
+func (ep *exactProblem) divide(cell int) bool {
+	ep.cell, ep.cells = cell, ep.horizon/cell+1
 	ep.price, ep.paid = make([][]float64, len(ep.gpus)), make([][]float64, len(ep.gpus))
 	for k := range ep.price {
 		ep.price[k], ep.paid[k] = make([]float64, ep.cells), make([]float64, ep.cells+1)
 	}
-	return ep
+	return ep.compileJobs()
 }
 
 // gcd is the greatest common divisor.
