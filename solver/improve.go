@@ -82,7 +82,7 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 // improve runs the search. With much time it searches from several plans, since a search
 // from one plan converges before the time is over.
 func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
-	if !s.searches() || s.gapReached() || s.cfg.Ablation.Search {
+	if !s.searches() || s.gapReached() || s.exhausted || s.cfg.Ablation.Search {
 		return
 	}
 	began := time.Now()
@@ -102,7 +102,7 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 	}
 	for n := range plans {
 		if n > 0 {
-			if ctx.Err() != nil || s.gapReached() {
+			if ctx.Err() != nil || s.gapReached() || s.exhausted {
 				break
 			}
 			if other := s.otherPlan(ctx, charge.plus(chargeSteps[n]), 2*s.limits.planCells, guide,
@@ -149,6 +149,7 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.I
 	if ctx.Err() != nil {
 		s.cut = true
 	}
+	s.exhausted = s.exhausted || stats.Exhausted
 	if err == nil {
 		s.value = s.incumbent.Value(s.model) // Between may have found a better plan
 		if v := plan.Value(s.model); v.Cmp(s.value) <= 0 {

@@ -3267,7 +3267,7 @@ class Result:
         self.constant = optional_amount(doc, "constant")
         for name in ("version", "status", "termination"):
             as_string(doc.get(name, ""), "/" + name, empty=True)
-        for name in ("reproducible", "degraded"):
+        for name in ("reproducible", "degraded", "optimal_by_search"):
             as_bool(doc.get(name, False), "/" + name)
         integer(doc.get("seed", 0), "/seed", -(1 << 63), (1 << 63) - 1)
         self.optimal = doc.get("termination") == "optimal"

@@ -127,6 +127,9 @@ func (ep *exactProblem) improve(ctx context.Context, rq *request, best *place.Pl
 		if cfg.Report != nil {
 			cfg.Report(p.Value(m))
 		}
+		if cfg.Checkpoint != nil {
+			cfg.Checkpoint(func() *place.Plan { return best })
+		}
 	}
 	ep.setPrices(rq.rel)
 	ep.ascend(et.over)
