@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/verify"
 )
 
 // firstShare is the share of the time limit after which the first schedule of a large instance is
@@ -149,12 +150,31 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.I
 	if ctx.Err() != nil {
 		s.cut = true
 	}
-	s.exhausted = s.exhausted || stats.Exhausted
 	if err == nil {
 		s.value = s.incumbent.Value(s.model) // Between may have found a better plan
 		if v := plan.Value(s.model); v.Cmp(s.value) <= 0 {
 			s.incumbent, s.value = plan, v
 		}
+		if stats.Exhausted {
+			s.exhausted = true
+			s.proveExhausted(ctx, stats.Certificate)
+		}
 	}
 	return stats.Moves
+}
+
+// proveExhausted proves the incumbent optimal by the prices of a search that has seen all plans, where package verify
+// can search as far in time.
+func (s *solve) proveExhausted(ctx context.Context, c *hare.Certificate) {
+	if c == nil || s.stability != nil || s.priced == nil {
+		return
+	}
+	c.InstanceSHA256, c.Bound = s.res.InstanceSHA256, s.value.Bound6()
+	rel := &hare.Relaxation{Method: hare.MethodSearch, Certified: true, Certificate: c, Progress: s.priced.Progress,
+		GridUs: s.priced.GridUs, Prices: s.priced.Prices}
+	rel.Bound, _ = hare.ParseAmount(c.Bound)
+	s.event(PhaseBranch, true)
+	if proof, err := verify.Prove(ctx, s.inst, c); err == nil && !s.best.atLeast(rel) {
+		s.best = proven{rel, proof}
+	}
 }

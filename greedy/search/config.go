@@ -61,8 +61,10 @@ type ImproveConfig struct {
 // Stats counts what a search did.
 type Stats struct {
 	Moves, Evaluations, Accepted int64
-	// Exhausted says that all cases were seen: no plan is better.
-	Exhausted bool
+	// Exhausted says that all cases were seen: no plan is better. Certificate then has prices that may prove it, or
+	// is nil; its bound is not set.
+	Exhausted   bool
+	Certificate *hare.Certificate
 }
 
 // budget counts the moves of a search against its limits.

@@ -74,7 +74,9 @@ func searchExactly(ctx context.Context, rq *request) (*place.Plan, Stats, error)
 	}
 	ep := newExactProblem(rq.m, slices.Max(best.EndUs))
 	if ep != nil {
-		best, stats.Exhausted = ep.improve(ctx, rq, best)
+		if best, stats.Exhausted = ep.improve(ctx, rq, best); stats.Exhausted {
+			stats.Certificate = ep.certificate()
+		}
 	}
 	if cfg.Elapsed == nil || stats.Exhausted || ctx.Err() != nil || reached(best, rq) {
 		return best, stats, nil

@@ -563,3 +563,31 @@ func (ep *exactProblem) setPrices(rel *hare.Relaxation) {
 		}
 	}
 }
+
+// certificate returns the prices as a certificate of the method search; nil where cells are longer than a unit.
+func (ep *exactProblem) certificate() *hare.Certificate {
+	if ep.cell > 1 {
+		return nil
+	}
+	c := &hare.Certificate{Method: hare.MethodSearch, Objective: ep.m.Instance.Objective, StepUs: ep.unit}
+	last := 1 // the cells up to the last price
+	nanos := func(k, x int) int64 { return int64(math.Round(ep.price[k][x] * 1e3)) }
+	for k := range ep.price {
+		for x := range ep.cells {
+			if nanos(k, x) > 0 {
+				last = max(last, x+1)
+			}
+		}
+	}
+	for x := range last + 1 {
+		c.GridUs = append(c.GridUs, int64(x)*ep.unit)
+	}
+	for k, name := range ep.m.Types {
+		row := make([]int64, last)
+		for x := range row {
+			row[x] = nanos(k, x)
+		}
+		c.Prices = append(c.Prices, hare.TypePrices{Type: name, Nanos: row})
+	}
+	return c
+}

@@ -241,6 +241,9 @@ func (et *exactTree) visit(depth, last int) {
 			}
 		}
 	}
+	if !open && s.done >= et.best {
+		return
+	}
 	if !open {
 		et.best, et.plan = s.done, append(et.plan[:0], et.path...)
 		et.improved()
