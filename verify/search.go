@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"math/bits"
+	"slices"
 
 	"github.com/hare-sched/hare"
 )
@@ -87,36 +89,34 @@ func newSearched(inst *hare.Instance, s *supply, c *hare.Certificate) (*searched
 	sd := &searched{end: int(horizon), states: map[int]map[string]int64{}}
 	number := map[string]int{}
 	all := int64(0)
-	for i := range inst.Cluster.Nodes {
-		for _, g := range inst.Cluster.Nodes[i].GPUs {
-			if _, known := number[g.Type]; known {
-				continue
-			}
-			of := s.capacities[g.Type]
-			if of == nil || len(of.at) != 1 || of.at[0] != 0 {
-				return nil, fmt.Errorf("a search certificate is for GPUs that are always there: not type %.40q", g.Type)
-			}
-			if all += of.most; all > maxSearchGPUs {
-				return nil, errors.New("a search certificate is for fewer GPUs")
-			}
-			number[g.Type] = len(sd.types)
-			sd.types = append(sd.types, int(of.most))
-			rest := make([]int64, horizon+1)
-			if curve := pc.curves[resource{g.Type, 1}]; curve != nil {
-				cell := len(curve.prices) - 1
-				for x := horizon - 1; x >= 0; x-- {
-					for curve.grid[cell] > x*delta {
-						cell--
-					}
-					hi, lo := bits.Mul64(uint64(curve.prices[cell]), uint64(horizon))
-					if hi > 0 || lo > maxSearchCost/maxSearchGPUs {
-						return nil, errors.New("the prices of a search certificate are too high")
-					}
-					rest[x] = rest[x+1] + curve.prices[cell]
-				}
-			}
-			sd.rest = append(sd.rest, rest)
+	for _, kind := range slices.Sorted(maps.Keys(s.capacities)) {
+		of := s.capacities[kind]
+		if of.most == 0 {
+			continue
 		}
+		if len(of.at) != 1 || of.at[0] != 0 {
+			return nil, fmt.Errorf("a search certificate is for GPUs that are always there: not type %.40q", kind)
+		}
+		if all += of.most; all > maxSearchGPUs {
+			return nil, errors.New("a search certificate is for fewer GPUs")
+		}
+		number[kind] = len(sd.types)
+		sd.types = append(sd.types, int(of.most))
+		rest := make([]int64, horizon+1)
+		if curve := pc.curves[resource{kind, 1}]; curve != nil {
+			cell := len(curve.prices) - 1
+			for x := horizon - 1; x >= 0; x-- {
+				for curve.grid[cell] > x*delta {
+					cell--
+				}
+				hi, lo := bits.Mul64(uint64(curve.prices[cell]), uint64(horizon))
+				if hi > 0 || lo > maxSearchCost/maxSearchGPUs {
+					return nil, errors.New("the prices of a search certificate are too high")
+				}
+				rest[x] = rest[x+1] + curve.prices[cell]
+			}
+		}
+		sd.rest = append(sd.rest, rest)
 	}
 	work := int64(0)
 	for i := range inst.Jobs {
