@@ -148,8 +148,8 @@ func TestVerifiersAgree(t *testing.T) {
 	for range min(4, runtime.GOMAXPROCS(0)) {
 		pys = append(pys, startPython(t))
 	}
-	all := slices.Concat(soundDocuments(t), placedDocuments(t), mixedDocuments(t), levelDocuments(t), branchDocuments(t), searchDocuments(t),
-		exampleDocuments(t), extremeDocuments(t))
+	all := slices.Concat(soundDocuments(t), placedDocuments(t), mixedDocuments(t), levelDocuments(t), branchDocuments(t),
+		searchDocuments(t), exampleDocuments(t), extremeDocuments(t))
 	odd := edgeDocuments(t)
 	r := rand.New(rand.NewPCG(2026, *mutantSeed))
 	pool := fieldValues(all)

@@ -2928,8 +2928,8 @@ class Search:
                     then += n * (self.left(k, now) - self.left(k, until))
                     if then < self.least:
                         taken = tuple(sorted(busy[k][n:] + (until,) * n))
-                        self.go_on(now, busy[:k] + (taken,) + busy[k + 1:], idle, runs[:i] + (run,) + runs[i + 1:],
-                                   ended, then, pair, times)
+                        held, left = busy[:k] + (taken,) + busy[k + 1:], runs[:i] + (run,) + runs[i + 1:]
+                        self.go_on(now, held, idle, left, ended, then, pair, times)
         if not any(rounds for rounds, _, _, _ in runs):
             if done < self.least:
                 raise Refused("there is a schedule below the bound")
@@ -2997,7 +2997,9 @@ class SearchJob:
         if self.gang:
             self.tau = min(p for p, _ in self.modes.values())
         else:
-            self.tau = next(d for d in range(1, self.longest + 1) if sum(self.fit(k, d) for k in self.modes) >= self.tasks)
+            self.tau = 1
+            while sum(self.fit(k, self.tau) for k in self.modes) < self.tasks:
+                self.tau += 1
         self.slots = {}  # the price of a task, by start
         for k, (p, _) in self.modes.items():
             rest = self.search.rest[k]

@@ -66,7 +66,8 @@ func searchCertificate(r *rand.Rand, inst *hare.Instance, bound hare.Amount) *ha
 }
 
 // searchCase is an instance with its optimum and certificates that state it and the least decimal above.
-func searchCase(seed uint64) (inst *hare.Instance, optimum hare.Amount, plan *hare.Schedule, of, above *hare.Certificate) {
+func searchCase(seed uint64) (inst *hare.Instance, optimum hare.Amount, plan *hare.Schedule,
+	of, above *hare.Certificate) {
 	r := rand.New(rand.NewPCG(seed, 67))
 	inst = tinySearch(r)
 	if inst.Validate() != nil {
@@ -131,20 +132,45 @@ func searchDocuments(t *testing.T) (out []documents) {
 
 // wrongSearches are false readings of the method search, as changes of hare_verify.py.
 var wrongSearches = map[string][2]string{
-	"GPUs that are idle now":                        {"idle = tuple(bisect_left(gpus, next_time)", "idle = tuple(bisect_right(gpus, next_time)"},
-	"a gang started before on one GPU":              {"ready < now and idle[k] >= least", "ready < now and idle[k] >= 1"},
+	"GPUs that are idle now": {
+		"idle = tuple(bisect_left(gpus, next_time)",
+		"idle = tuple(bisect_right(gpus, next_time)",
+	},
+	"a gang started before on one GPU": {
+		"ready < now and idle[k] >= least",
+		"ready < now and idle[k] >= 1",
+	},
 	"rounds that begin now could have begun before": {"ready < now and idle[k]", "ready <= now and idle[k]"},
 	"a part of a round is a round":                  {"if tasks == self.tasks:", "if True:"},
 	"the dearest of equal states":                   {"at[state] = min(done", "at[state] = max(done"},
 	"states without their ready rounds":             {"max(ready, next_time - 1)", "next_time - 1"},
 	"all tasks on the cheapest type":                {"n = min(left, self.fit(k, d))", "n = left if price else 0"},
-	"one start of tasks at a time":                  {"for n in range(least, min(free, tasks) + 1):", "for n in range(min(free, tasks), min(free, tasks) + 1):"},
-	"types of a job once at a time":                 {"if pair <= last or", "if i <= last // len(self.kinds) and last >= 0 or"},
-	"no waiting where tasks can start":              {"if not later:\n            return\n        next_time", "if not later or any(x[0] and x[2] <= now for x in runs) and any(bisect_right(g, now) for g in busy):\n            return\n        next_time"},
-	"GPUs that are busy earn nothing":               {"for b in gpus)\n        return done +", "for b in gpus if b <= now)\n        return done +"},
-	"a part of a round pays for all tasks":          {"best = tasks * task + v if", "best = self.tasks * task + v if"},
-	"rounds wait for no cheaper time":               {"min([row[x + 1]] + [cost", "min([cost"},
-	"free GPUs earn nothing from now":               {"n * (self.left(k, now) - self.left(k, until))", "n * self.left(k, now)"},
+	"one start of tasks at a time": {
+		"for n in range(least, min(free, tasks) + 1):",
+		"for n in range(min(free, tasks), min(free, tasks) + 1):",
+	},
+	"types of a job once at a time": {
+		"if pair <= last or",
+		"if i <= last // len(self.kinds) and last >= 0 or",
+	},
+	"no waiting where tasks can start": {
+		"if not later:\n            return\n        next_time",
+		"if not later or any(x[0] and x[2] <= now for x in runs) and any(bisect_right(g, now) for g " +
+			"in busy):\n            return\n        next_time",
+	},
+	"GPUs that are busy earn nothing": {
+		"for b in gpus)\n        return done +",
+		"for b in gpus if b <= now)\n        return done +",
+	},
+	"a part of a round pays for all tasks": {
+		"best = tasks * task + v if",
+		"best = self.tasks * task + v if",
+	},
+	"rounds wait for no cheaper time": {"min([row[x + 1]] + [cost", "min([cost"},
+	"free GPUs earn nothing from now": {
+		"n * (self.left(k, now) - self.left(k, until))",
+		"n * self.left(k, now)",
+	},
 }
 
 // Each false reading of the method search proves more than an optimum somewhere, and the right one nowhere.

@@ -394,7 +394,8 @@ func writesLanes(r *hare.Result) bool {
 var (
 	headFields = []string{
 		"hare", "instance_sha256", "version", "seed", "status", "termination", "reproducible", "degraded", "estimated",
-		"optimal_by_search", "objective", "value", "bound", "constant", "gap", "reasons", "options", "engine", "metrics", "gap_report", "timing",
+		"optimal_by_search", "objective", "value", "bound", "constant", "gap", "reasons", "options", "engine", "metrics",
+		"gap_report", "timing",
 	}
 	partFields = []string{"jobs", "certificate", "replan", "tasks"}
 )
