@@ -193,21 +193,32 @@ func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(fl
 	if cfg.StepWork > 0 {
 		first, all = min(first, cfg.StepWork), min(all, stepWorkFactor*cfg.StepWork)
 	}
-	if work := pr.stepWork(a.grid[len(a.grid)-1]); work == 0 || work > first {
-		return a
-	}
-	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
-	a.keepWeights()
-	a.ev.withSteps = true
-	v, err := a.ev.dual(ctx, a.best, a.caps, grad, nil, 0)
-	work := 1.0 // of this first step; most starts are cut off
-	for _, o := range a.ev.oracles {
-		work += float64(o.steps.work)
-	}
-	steps := min(maxStepIters, int(all/work))
-	if err != nil || steps < minStepIters || v-a.value < math.Abs(a.value)/minStepGain {
-		a.ev.withSteps = false
-		return a
+	steps, every := 0, math.Inf(-1)
+	for pr.fewLengths = false; ; pr.fewLengths = true {
+		if a.ev.withSteps = a.ev.affordsSteps(a.grid, first); a.ev.withSteps {
+			a.keepWeights()
+			v, work, err := a.ev.firstStep(ctx, a)
+			if err == nil && v-every < -math.Abs(v)*leastByLength {
+				pr.fewLengths = false // every length brings so much that it is worth fewer steps
+				a.ev.stepJobs = nil
+				break
+			}
+			if err != nil || v-a.value < math.Abs(a.value)/minStepGain {
+				a.ev.withSteps = false
+				return a
+			}
+			most := min(maxStepIters, int(all/work))
+			if most >= minStepIters {
+				steps, every = most, v
+			}
+			if most >= manyStepIters || pr.fewLengths && steps > 0 {
+				break
+			}
+		}
+		if pr.fewLengths {
+			a.ev.withSteps = false
+			return a
+		}
 	}
 	progress := a.progress // the progress of the fluids guides schedules
 	a.progress, a.delta, a.minGain, a.patience = nil, stepDelta, 0, usualPatience
@@ -222,6 +233,27 @@ func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(fl
 		return a
 	}
 	return fine
+}
+
+// affordsSteps reports whether bounding round by round takes no more than so much work, and forgets the jobs that were
+// prepared for other lengths of rounds.
+func (e *evaluator) affordsSteps(grid []float64, most float64) bool {
+	e.stepJobs = nil
+	work := e.pr.stepWork(grid[len(grid)-1])
+	return work > 0 && work <= most
+}
+
+// firstStep bounds round by round at the best prices of a. It returns the value and the work; most starts are cut off.
+func (e *evaluator) firstStep(ctx context.Context, a *ascent) (v, work float64, err error) {
+	for _, o := range e.oracles {
+		o.steps.work = 0
+	}
+	v, err = e.dual(ctx, a.best, a.caps, make([]float64, len(a.best.at)*(len(a.grid)-1)), nil, 0)
+	work = 1
+	for _, o := range e.oracles {
+		work += float64(o.steps.work)
+	}
+	return v, work, err
 }
 
 // onSteps returns an ascent from the best prices on a grid of single steps, or of as few as maxStepCells allow; nil
@@ -312,9 +344,12 @@ func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxati
 	case cfg.Rounded:
 		rel.Bound = a.roundedBound()
 	default:
-		step := pr.step
-		if step > 0 {
-			if work := pr.stepWork(a.grid[len(a.grid)-1]); work == 0 || cfg.StepWork > 0 && work > cfg.StepWork {
+		step, most := pr.step, math.Inf(1)
+		if cfg.StepWork > 0 {
+			most = cfg.StepWork
+		}
+		for pr.fewLengths = false; step > 0 && !ev.affordsSteps(a.grid, most); pr.fewLengths = true {
+			if pr.fewLengths {
 				step = 0
 			}
 		}

@@ -30,6 +30,8 @@ const (
 	stepWorkFactor = 4     // factor of a limited work
 	minStepIters   = 12
 	maxStepIters   = 300
+	manyStepIters  = 150   // so many are made with every length of a round
+	leastByLength  = 0.003 // the share by which every length must raise the bound for fewer steps
 	maxStepCells   = 400   // of the finest grid
 	stepDelta      = 0.003 // the ascent's delta when bounding round by round begins
 )
@@ -180,7 +182,8 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 		return nil
 	}
 	terms := int64(j.longest-j.tau) + int64(len(j.modes))
-	if all := mj.Rounds * cells * int64(len(pr.model.Instance.Jobs)); terms <= min(stepChoices, lengthTerms/max(1, all)) {
+	if all := mj.Rounds * cells * int64(len(pr.model.Instance.Jobs)); !pr.fewLengths &&
+		terms <= min(stepChoices, lengthTerms/max(1, all)) {
 		for l := j.tau; l < j.longest; l++ {
 			j.addLevel(l, l)
 		}

@@ -136,6 +136,9 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.I
 		cfg.Checkpoint = s.offerCheckpoint
 	}
 	cfg.StopAt = s.stopAt()
+	if s.stability == nil && s.priced != nil {
+		cfg.Prove = s.proveBySearch
+	}
 	if s.opt.TimeLimit > 0 {
 		s.clocked = true
 		cfg.JobSeconds = span / 1e9 / float64(max(1, len(s.model.Jobs)))
@@ -155,26 +158,25 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.I
 		if v := plan.Value(s.model); v.Cmp(s.value) <= 0 {
 			s.incumbent, s.value = plan, v
 		}
-		if stats.Exhausted {
-			s.exhausted = true
-			s.proveExhausted(ctx, stats.Certificate)
-		}
+		s.exhausted = s.exhausted || stats.Exhausted
 	}
 	return stats.Moves
 }
 
-// proveExhausted proves the incumbent optimal by the prices of a search that has seen all plans, where package verify
-// can search as far in time.
-func (s *solve) proveExhausted(ctx context.Context, c *hare.Certificate) {
-	if c == nil || s.stability != nil || s.priced == nil {
-		return
+// proveBySearch proves by prices of a search that no plan is better than best, and returns what keeps the proof; nil
+// without one. It reads only what does not change while the search runs.
+func (s *solve) proveBySearch(ctx context.Context, best *greedy.Plan, c *hare.Certificate) (keep func()) {
+	value := best.Value(s.model)
+	c.InstanceSHA256, c.Bound = s.res.InstanceSHA256, value.Bound6()
+	proof, err := verify.Prove(ctx, s.inst, c)
+	if err != nil {
+		return nil
 	}
-	c.InstanceSHA256, c.Bound = s.res.InstanceSHA256, s.value.Bound6()
-	rel := &hare.Relaxation{Method: hare.MethodSearch, Certified: true, Certificate: c, Progress: s.priced.Progress,
-		GridUs: s.priced.GridUs, Prices: s.priced.Prices}
-	rel.Bound, _ = hare.ParseAmount(c.Bound)
-	s.event(PhaseBranch, true)
-	if proof, err := verify.Prove(ctx, s.inst, c); err == nil && !s.best.atLeast(rel) {
-		s.best = proven{rel, proof}
+	rel := &hare.Relaxation{Method: hare.MethodSearch, Certified: true, Bound: value.RoundDown(), Certificate: c,
+		Progress: s.priced.Progress, GridUs: s.priced.GridUs, Prices: s.priced.Prices}
+	return func() {
+		if !s.best.atLeast(rel) {
+			s.best = proven{rel, proof}
+		}
 	}
 }

@@ -31,7 +31,9 @@ type searched struct {
 	end    int       // the step from which nothing has a price
 	least  int64     // the cost that the certificate states as least, releases included
 	nodes  int
+	ended  func() error // the error of the context
 	queue  searchTimes
+	spare  []*searchState           // by the number of starts at a time, to be used again
 	states map[int]map[string]int64 // Σ w C of the jobs that have ended, by time and state
 }
 
@@ -60,7 +62,8 @@ func searchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Ce
 	if err := sd.setLeast(inst, c, stated); err != nil {
 		return nil, err
 	}
-	if err := sd.run(ctx); err != nil {
+	sd.ended = ctx.Err
+	if err := sd.run(); err != nil {
 		return nil, err
 	}
 	return &proved{low: stated}, nil
@@ -368,7 +371,7 @@ func (st *searchTimes) Pop() any {
 
 // run goes through the states in the order of time, and fails where it meets a schedule below least, or more than
 // maxSearchNodes nodes.
-func (sd *searched) run(ctx context.Context) error {
+func (sd *searched) run() error {
 	s := &searchState{idle: make([]int, len(sd.types))}
 	for _, m := range sd.types {
 		s.busy = append(s.busy, make([]int, m))
@@ -381,12 +384,10 @@ func (sd *searched) run(ctx context.Context) error {
 		sd.add(s)
 	}
 	for len(sd.queue) > 0 {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		now := heap.Pop(&sd.queue).(int)
 		for key, done := range sd.states[now] {
-			if err := sd.from(sd.read(now, key, done), -1); err != nil {
+			s := sd.read(now, key, done)
+			if err := sd.from(s, sd.cost(s), -1, 0); err != nil {
 				return err
 			}
 		}
@@ -400,28 +401,43 @@ func (sd *searched) cost(s *searchState) int64 {
 	sum := s.done
 	for k, gpus := range s.busy {
 		for _, b := range gpus {
-			if b = max(b, s.now); b < sd.end {
-				sum -= sd.rest[k][b]
-			}
+			sum -= sd.worth(k, max(b, s.now))
 		}
 	}
 	for i := range s.jobs {
-		switch j, x := &sd.jobs[i], &s.jobs[i]; {
-		case x.rounds == 0:
-		case x.tasks == j.tasks:
-			sum += sd.value(j, x.rounds, max(x.ready, s.now))
-		default:
-			sum += sd.part(j, x.rounds, x.tasks, s.now, x.end)
-		}
+		sum += sd.left(s, i)
 	}
 	return sum
 }
 
-// from goes on from a state in each way in which tasks start on types, of pairs of a job and a type behind last, and
-// then lets time go on.
-func (sd *searched) from(s *searchState, last int) error {
+// worth returns what a GPU of type k earns from a step on.
+func (sd *searched) worth(k, from int) int64 {
+	if from >= sd.end {
+		return 0
+	}
+	return sd.rest[k][from]
+}
+
+// left returns the least cost of what is left of job i.
+func (sd *searched) left(s *searchState, i int) int64 {
+	switch j, x := &sd.jobs[i], &s.jobs[i]; {
+	case x.rounds == 0:
+		return 0
+	case x.tasks == j.tasks:
+		return sd.value(j, x.rounds, max(x.ready, s.now))
+	default:
+		return sd.part(j, x.rounds, x.tasks, s.now, x.end)
+	}
+}
+
+// from goes on from a state of a cost in each way in which tasks start on types, of pairs of a job and a type behind
+// last, and then lets time go on. depth counts the starts at this time.
+func (sd *searched) from(s *searchState, cost int64, last, depth int) error {
 	if sd.nodes++; sd.nodes > maxSearchNodes {
 		return errors.New("the search takes too long to check")
+	}
+	if sd.nodes%4096 == 0 && sd.ended() != nil {
+		return sd.ended()
 	}
 	open := false
 	for i := range s.jobs {
@@ -443,11 +459,15 @@ func (sd *searched) from(s *searchState, last int) error {
 				free++
 			}
 			for n := least; n <= min(free, x.tasks); n++ {
-				next := sd.start(s, i, k, n)
-				if sd.cost(next) < sd.least {
-					if err := sd.from(next, i*len(sd.types)+k); err != nil {
-						return err
-					}
+				next := sd.next(s, depth)
+				before := sd.left(s, i)
+				sd.start(next, i, k, n)
+				c := cost - before + sd.left(next, i) + next.done - s.done
+				if c += int64(n) * (sd.worth(k, s.now) - sd.worth(k, s.now+j.p[k])); c >= sd.least {
+					continue
+				}
+				if err := sd.from(next, c, i*len(sd.types)+k, depth+1); err != nil {
+					return err
 				}
 			}
 		}
@@ -458,36 +478,43 @@ func (sd *searched) from(s *searchState, last int) error {
 		}
 		return nil
 	}
-	if next := sd.wait(s); next != nil && sd.cost(next) < sd.least {
+	if next := sd.next(s, depth); sd.wait(next) && sd.cost(next) < sd.least {
 		sd.add(next)
 	}
 	return nil
 }
 
-func (s *searchState) clone() *searchState {
-	c := &searchState{now: s.now, idle: append([]int(nil), s.idle...), jobs: append([]searchRun(nil), s.jobs...),
-		done: s.done}
-	for _, gpus := range s.busy {
-		c.busy = append(c.busy, append([]int(nil), gpus...))
+// next returns a copy of a state that is valid until the next one at the depth.
+func (sd *searched) next(s *searchState, depth int) *searchState {
+	for len(sd.spare) <= depth {
+		c := &searchState{}
+		for _, m := range sd.types {
+			c.busy = append(c.busy, make([]int, m))
+		}
+		sd.spare = append(sd.spare, c)
+	}
+	c := sd.spare[depth]
+	c.now, c.done = s.now, s.done
+	c.idle, c.jobs = append(c.idle[:0], s.idle...), append(c.jobs[:0], s.jobs...)
+	for k, gpus := range s.busy {
+		copy(c.busy[k], gpus)
 	}
 	return c
 }
 
-// start returns the state after so many tasks of job i start on type k.
-func (sd *searched) start(s *searchState, i, k, tasks int) *searchState {
-	c := s.clone()
+// start lets so many tasks of job i start on type k.
+func (sd *searched) start(c *searchState, i, k, tasks int) {
 	j, x := &sd.jobs[i], &c.jobs[i]
 	until := c.now + j.p[k]
-	gpus := c.busy[k][tasks:] // the first GPUs are free
-	at := 0
-	for at < len(gpus) && gpus[at] <= until {
-		at++
+	gpus := c.busy[k]
+	for range tasks { // the first GPUs are free
+		at := 1
+		for at < len(gpus) && gpus[at] <= until {
+			gpus[at-1] = gpus[at]
+			at++
+		}
+		gpus[at-1] = until
 	}
-	busy := append([]int(nil), gpus[:at]...)
-	for range tasks {
-		busy = append(busy, until)
-	}
-	c.busy[k] = append(busy, gpus[at:]...)
 	x.tasks -= tasks
 	x.end = max(x.end, until+j.s[k])
 	if x.tasks == 0 {
@@ -497,28 +524,26 @@ func (sd *searched) start(s *searchState, i, k, tasks int) *searchState {
 			*x = searchRun{}
 		}
 	}
-	return c
 }
 
-// wait returns the state at the next time at which GPUs become free or rounds may start; nil where there is none.
-func (sd *searched) wait(s *searchState) *searchState {
+// wait lets time go on until GPUs become free or rounds may start; it returns false where there is no such time.
+func (sd *searched) wait(c *searchState) bool {
 	next := math.MaxInt
-	for _, gpus := range s.busy {
+	for _, gpus := range c.busy {
 		for _, b := range gpus {
-			if b > s.now {
+			if b > c.now {
 				next = min(next, b)
 			}
 		}
 	}
-	for i := range s.jobs {
-		if x := &s.jobs[i]; x.rounds > 0 && x.ready > s.now {
+	for i := range c.jobs {
+		if x := &c.jobs[i]; x.rounds > 0 && x.ready > c.now {
 			next = min(next, x.ready)
 		}
 	}
 	if next == math.MaxInt {
-		return nil
+		return false
 	}
-	c := s.clone()
 	c.now = next
 	for k, gpus := range c.busy {
 		c.idle[k] = 0
@@ -539,7 +564,7 @@ func (sd *searched) wait(s *searchState) *searchState {
 			x.end = max(x.end, next)
 		}
 	}
-	return c
+	return true
 }
 
 // add keeps a state for its time, with the least done of equal ones.

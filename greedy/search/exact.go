@@ -28,6 +28,8 @@ const (
 	exactOps   = 6000
 	nodeOps    = 400 // of a node, and for each job of it nodeJobOps
 	nodeJobOps = 60
+	firstProof = 5_000  // nodes, before it is tried to prove that the plan is the best one
+	nextProof  = 20_000 // nodes, after a better plan was found
 )
 
 // fewCases reports whether the instance is one of those that are searched case by case.
@@ -74,9 +76,7 @@ func searchExactly(ctx context.Context, rq *request) (*place.Plan, Stats, error)
 	}
 	ep := newExactProblem(rq.m, slices.Max(best.EndUs))
 	if ep != nil {
-		if best, stats.Exhausted = ep.improve(ctx, rq, best); stats.Exhausted {
-			stats.Certificate = ep.certificate()
-		}
+		best, stats.Exhausted = ep.improve(ctx, rq, best)
 	}
 	if cfg.Elapsed == nil || stats.Exhausted || ctx.Err() != nil || reached(best, rq) {
 		return best, stats, nil
@@ -104,11 +104,11 @@ func reached(p *place.Plan, rq *request) bool {
 	return rq.cfg.StopAt != 0 && p.Value(rq.m).Float() <= rq.cfg.StopAt
 }
 
-// improve searches case by case for a better plan than best, and reports whether it has seen all cases.
+// improve searches case by case for a better plan than best, and reports whether there is none.
 func (ep *exactProblem) improve(ctx context.Context, rq *request, best *place.Plan) (*place.Plan, bool) {
 	m, cfg := rq.m, &rq.cfg
 	et := &exactTree{exactProblem: ep}
-	et.over = func() bool {
+	over := func() bool {
 		if ctx.Err() != nil || cfg.StopAt != 0 && best.Value(m).Float() <= cfg.StopAt {
 			return true
 		}
@@ -116,6 +116,14 @@ func (ep *exactProblem) improve(ctx context.Context, rq *request, best *place.Pl
 			return cfg.Elapsed() >= exactUntil
 		}
 		return ep.work+float64(et.nodes)*float64(nodeOps+nodeJobOps*len(ep.jobs)) > exactOps*float64(cfg.Moves)
+	}
+	prover := &exactProver{ctx: ctx, prove: cfg.Prove}
+	et.over = func() bool {
+		// Under a clock a proof is tried on another core. It meets no state twice, and may end long before the tree.
+		if cfg.Elapsed != nil && et.nodes >= prover.from {
+			prover.start(best, ep.certificate())
+		}
+		return prover.done(false) || over()
 	}
 	for i := range ep.jobs {
 		et.best += int64(ep.jobs[i].w) * ((best.EndUs[i] + ep.unit - 1) / ep.unit)
@@ -126,6 +134,8 @@ func (ep *exactProblem) improve(ctx context.Context, rq *request, best *place.Pl
 			return
 		}
 		best = p
+		prover.cancel()
+		prover.from = et.nodes + nextProof
 		if cfg.Report != nil {
 			cfg.Report(p.Value(m))
 		}
@@ -134,10 +144,67 @@ func (ep *exactProblem) improve(ctx context.Context, rq *request, best *place.Pl
 		}
 	}
 	ep.setPrices(rq.rel)
-	ep.ascend(et.over)
-	if et.over() {
+	ep.ascend(over)
+	if over() {
 		return best, false
 	}
+	prover.from = firstProof
 	all := et.search()
-	return best, all
+	if all {
+		prover.start(best, ep.certificate())
+		prover.done(true)
+	}
+	prover.cancel()
+	return best, all || prover.proved
+}
+
+// exactProver tries to prove that a plan is the best one, beside the search.
+type exactProver struct {
+	ctx    context.Context
+	prove  func(context.Context, *place.Plan, *hare.Certificate) (keep func())
+	from   int64 // from this node on
+	stop   context.CancelFunc
+	result chan func() // nil where no proof is under way
+	tried  bool        // for the best plan
+	proved bool
+}
+
+// start begins a proof, unless one of the best plan was tried before.
+func (pv *exactProver) start(best *place.Plan, c *hare.Certificate) {
+	if pv.tried || pv.prove == nil || c == nil {
+		return
+	}
+	pv.tried = true
+	ctx, stop := context.WithCancel(pv.ctx)
+	result := make(chan func(), 1)
+	pv.stop, pv.result = stop, result
+	go func() { result <- pv.prove(ctx, best, c) }()
+}
+
+// done reports whether the best plan is proved to be so, and keeps the proof. It may wait for the proof.
+func (pv *exactProver) done(wait bool) bool {
+	if pv.result == nil || pv.proved {
+		return pv.proved
+	}
+	if !wait && len(pv.result) == 0 {
+		return false
+	}
+	keep := <-pv.result
+	pv.stop()
+	pv.result = nil
+	if keep != nil {
+		keep()
+		pv.proved = true
+	}
+	return pv.proved
+}
+
+// cancel ends a proof that is under way; there may be one of another plan.
+func (pv *exactProver) cancel() {
+	if pv.result != nil {
+		pv.stop()
+		<-pv.result
+		pv.result = nil
+	}
+	pv.tried = false
 }
