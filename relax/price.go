@@ -193,32 +193,9 @@ func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(fl
 	if cfg.StepWork > 0 {
 		first, all = min(first, cfg.StepWork), min(all, stepWorkFactor*cfg.StepWork)
 	}
-	steps, every := 0, math.Inf(-1)
-	for pr.fewLengths = false; ; pr.fewLengths = true {
-		if a.ev.withSteps = a.ev.affordsSteps(a.grid, first); a.ev.withSteps {
-			a.keepWeights()
-			v, work, err := a.ev.firstStep(ctx, a)
-			if err == nil && v-every < -math.Abs(v)*leastByLength {
-				pr.fewLengths = false // every length brings so much that it is worth fewer steps
-				a.ev.stepJobs = nil
-				break
-			}
-			if err != nil || v-a.value < math.Abs(a.value)/minStepGain {
-				a.ev.withSteps = false
-				return a
-			}
-			most := min(maxStepIters, int(all/work))
-			if most >= minStepIters {
-				steps, every = most, v
-			}
-			if most >= manyStepIters || pr.fewLengths && steps > 0 {
-				break
-			}
-		}
-		if pr.fewLengths {
-			a.ev.withSteps = false
-			return a
-		}
+	steps := a.chooseLengths(ctx, first, all)
+	if a.ev.withSteps = steps > 0; steps == 0 {
+		return a
 	}
 	progress := a.progress // the progress of the fluids guides schedules
 	a.progress, a.delta, a.minGain, a.patience = nil, stepDelta, 0, usualPatience
@@ -235,22 +212,55 @@ func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(fl
 	return fine
 }
 
-// affordsSteps reports whether bounding round by round takes no more than so much work, and forgets the jobs that were
-// prepared for other lengths of rounds.
+// chooseLengths chooses every length of a round, or few, and returns how many steps of the ascent are to be made; 0
+// where bounding round by round takes too much work, or raises the bound at the best prices too little. The first step
+// may take so much work, and all steps together. Few lengths are for ascents of which every length allows few steps,
+// unless these bring much.
+func (a *ascent) chooseLengths(ctx context.Context, first, all float64) (steps int) {
+	every := math.Inf(-1)
+	for _, few := range []bool{false, true} {
+		a.ev.setLengths(few)
+		if !a.ev.affordsSteps(a.grid, first) {
+			continue
+		}
+		v, work, err := a.firstStep(ctx)
+		if err != nil || v-a.value < math.Abs(a.value)/minStepGain {
+			return 0
+		}
+		if steps > 0 && every-v > math.Abs(v)*leastByLength {
+			a.ev.setLengths(false)
+			break
+		}
+		if n := min(maxStepIters, int(all/work)); n >= minStepIters {
+			steps, every = n, v
+		}
+		if steps >= manyStepIters {
+			break
+		}
+	}
+	return steps
+}
+
+// setLengths chooses the lengths of rounds, and forgets the jobs that were prepared for others.
+func (e *evaluator) setLengths(few bool) { e.pr.fewLengths, e.stepJobs = few, nil }
+
+// affordsSteps reports whether bounding round by round takes no more than so much work.
 func (e *evaluator) affordsSteps(grid []float64, most float64) bool {
-	e.stepJobs = nil
 	work := e.pr.stepWork(grid[len(grid)-1])
 	return work > 0 && work <= most
 }
 
-// firstStep bounds round by round at the best prices of a. It returns the value and the work; most starts are cut off.
-func (e *evaluator) firstStep(ctx context.Context, a *ascent) (v, work float64, err error) {
-	for _, o := range e.oracles {
+// firstStep bounds round by round at the best prices. It returns the value and the work; most starts are cut off.
+func (a *ascent) firstStep(ctx context.Context) (v, work float64, err error) {
+	for _, o := range a.ev.oracles {
 		o.steps.work = 0
 	}
-	v, err = e.dual(ctx, a.best, a.caps, make([]float64, len(a.best.at)*(len(a.grid)-1)), nil, 0)
+	a.keepWeights()
+	a.ev.withSteps = true
+	v, err = a.ev.dual(ctx, a.best, a.caps, make([]float64, len(a.best.at)*(len(a.grid)-1)), nil, 0)
+	a.ev.withSteps = false
 	work = 1
-	for _, o := range e.oracles {
+	for _, o := range a.ev.oracles {
 		work += float64(o.steps.work)
 	}
 	return v, work, err
@@ -348,8 +358,8 @@ func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxati
 		if cfg.StepWork > 0 {
 			most = cfg.StepWork
 		}
-		for pr.fewLengths = false; step > 0 && !ev.affordsSteps(a.grid, most); pr.fewLengths = true {
-			if pr.fewLengths {
+		if ev.setLengths(false); step > 0 && !ev.affordsSteps(a.grid, most) {
+			if ev.setLengths(true); !ev.affordsSteps(a.grid, most) {
 				step = 0
 			}
 		}
