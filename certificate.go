@@ -6,6 +6,7 @@ const (
 	MethodCriticalPath = "critical_path"
 	MethodMachine      = "machine"
 	MethodBranch       = "branch"
+	MethodSearch       = "search"
 )
 
 // Certificate proves a lower bound on the objective of an instance (docs/inside/design.md,
@@ -41,7 +42,9 @@ type Certificate struct {
 }
 
 // HasPrices reports whether the certificate has a grid and prices, which prove a bound by themselves.
-func (c *Certificate) HasPrices() bool { return c.Method == MethodPrice || c.Method == MethodBranch }
+func (c *Certificate) HasPrices() bool {
+	return c.Method == MethodPrice || c.Method == MethodBranch || c.Method == MethodSearch
+}
 
 // MaxBranchNodes limits the nodes of a tree, and MaxBranchDomains the nodes times the jobs times
 // the types of the cluster.

@@ -214,7 +214,7 @@ var verifierTakes = map[string][]string{
 		"AfterWeight", "Amount", "AmountFromBig", "BranchNode", "Busy", "Certificate", "Cluster", "Entry", "Forever",
 		"FormatMicros", "Gang", "Instance", "Job", "Label", "Lane",
 		"LabelValues", "LevelSync",
-		"LostWork", "MaxBranchDomains", "MaxBranchNodes", "MaxExact", "MaxGPUs", "MethodBranch",
+		"LostWork", "MaxBranchDomains", "MaxBranchNodes", "MaxExact", "MaxGPUs", "MethodBranch", "MethodSearch",
 		"MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
 		"ObjectiveJCTAndTardiness", "ObjectiveMakespan", "ObjectiveWeightedJCT", "PerAll", "PerNode", "Pool", "PoolCPUs",
 		"PoolGPUs", "PoolMemory", "PoolQuota", "PoolSize", "Predecessor", "PriceSet", "Product", "Progress",

@@ -34,7 +34,10 @@ type Result struct {
 	// Estimated reports whether some job has durations: value, bound and gap are for the times as
 	// they are written.
 	Estimated bool
-	Objective string
+	// OptimalBySearch reports whether a search has seen all plans, so that none is better, although Bound does not
+	// prove it.
+	OptimalBySearch bool
+	Objective       string
 	// Value is nil without a schedule, and Bound is nil without a certificate.
 	Value *Amount
 	Bound *Amount

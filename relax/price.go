@@ -171,12 +171,7 @@ const loadWork = 10
 func (pr *problem) stepWork(end float64) (work float64) {
 	for _, j := range pr.stepJobs(pr.step, int64(end)) {
 		if j != nil {
-			moves := float64(len(j.modes))
-			for l := range len(j.levels) - 1 {
-				if j.levels[l].partial(j.tasks) {
-					moves++
-				}
-			}
+			moves := float64(len(j.modes) + len(j.levels))
 			work += float64(j.rounds+len(j.modes)) * moves * end / float64(pr.step)
 		}
 	}
@@ -188,37 +183,111 @@ func (pr *problem) stepWork(end float64) (work float64) {
 
 // climbWithSteps continues from the best prices with jobs bounded round by round, if the
 // instance is so small that some steps take moderate work and the bound rises at these
-// prices.
-func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(float64)) {
+// prices; then on the finest grid. It returns the better ascent of both.
+func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(float64)) *ascent {
 	pr := a.ev.pr
 	if pr.step == 0 {
-		return
+		return a
 	}
 	first, all := firstStepWork, cfg.Effort*stepAscentWork
 	if cfg.StepWork > 0 {
 		first, all = min(first, cfg.StepWork), min(all, stepWorkFactor*cfg.StepWork)
 	}
-	if work := pr.stepWork(a.grid[len(a.grid)-1]); work == 0 || work > first {
-		return
-	}
-	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
-	a.keepWeights()
-	a.ev.withSteps = true
-	v, err := a.ev.dual(ctx, a.best, a.caps, grad, nil, 0)
-	work := 1.0 // of this first step; most starts are cut off
-	for _, o := range a.ev.oracles {
-		work += float64(o.steps.work)
-	}
-	steps := min(maxStepIters, int(all/work))
-	if err != nil || steps < minStepIters || v-a.value < math.Abs(a.value)/minStepGain {
-		a.ev.withSteps = false
-		return
+	steps := a.chooseLengths(ctx, first, all)
+	if a.ev.withSteps = steps > 0; steps == 0 {
+		return a
 	}
 	progress := a.progress // the progress of the fluids guides schedules
 	a.progress, a.delta, a.minGain, a.patience = nil, stepDelta, 0, usualPatience
 	a.cur.copyFrom(a.best)
-	a.climb(ctx, steps, report)
+	steps -= a.climb(ctx, steps, report)
 	a.progress = progress
+	fine := a.onSteps()
+	if fine == nil || steps < minStepIters {
+		return a
+	}
+	if fine.climb(ctx, steps, report); fine.value <= a.value {
+		return a
+	}
+	return fine
+}
+
+// chooseLengths chooses every length of a round, or few, and returns how many steps of the ascent are to be made; 0
+// where bounding round by round takes too much work, or raises the bound at the best prices too little. The first step
+// may take so much work, and all steps together. Few lengths are for ascents of which every length allows few steps,
+// unless these bring much.
+func (a *ascent) chooseLengths(ctx context.Context, first, all float64) (steps int) {
+	every := math.Inf(-1)
+	for _, few := range []bool{false, true} {
+		a.ev.setLengths(few)
+		if !a.ev.affordsSteps(a.grid, first) {
+			continue
+		}
+		v, work, err := a.firstStep(ctx)
+		if err != nil || v-a.value < math.Abs(a.value)/minStepGain {
+			return 0
+		}
+		if steps > 0 && every-v > math.Abs(v)*leastByLength {
+			a.ev.setLengths(false)
+			break
+		}
+		if n := min(maxStepIters, int(all/work)); n >= minStepIters {
+			steps, every = n, v
+		}
+		if steps >= manyStepIters {
+			break
+		}
+	}
+	return steps
+}
+
+// setLengths chooses the lengths of rounds, and forgets the jobs that were prepared for others.
+func (e *evaluator) setLengths(few bool) { e.pr.fewLengths, e.stepJobs = few, nil }
+
+// affordsSteps reports whether bounding round by round takes no more than so much work.
+func (e *evaluator) affordsSteps(grid []float64, most float64) bool {
+	work := e.pr.stepWork(grid[len(grid)-1])
+	return work > 0 && work <= most
+}
+
+// firstStep bounds round by round at the best prices. It returns the value and the work; most starts are cut off.
+func (a *ascent) firstStep(ctx context.Context) (v, work float64, err error) {
+	for _, o := range a.ev.oracles {
+		o.steps.work = 0
+	}
+	a.keepWeights()
+	a.ev.withSteps = true
+	v, err = a.ev.dual(ctx, a.best, a.caps, make([]float64, len(a.best.at)*(len(a.grid)-1)), nil, 0)
+	a.ev.withSteps = false
+	work = 1
+	for _, o := range a.ev.oracles {
+		work += float64(o.steps.work)
+	}
+	return v, work, err
+}
+
+// onSteps returns an ascent from the best prices on a grid of single steps, or of as few as maxStepCells allow; nil
+// where the grid is no finer.
+func (a *ascent) onSteps() *ascent {
+	pr := a.ev.pr
+	end, step := a.grid[len(a.grid)-1], float64(pr.step)
+	width := step * math.Ceil(end/step/maxStepCells)
+	grid := pr.withMarks(even(int(math.Ceil(end/width)), math.Ceil(end/width)*width, width), step)
+	if len(grid) <= len(a.grid) {
+		return nil
+	}
+	fine := &ascent{ev: a.ev, grid: grid, caps: pr.capacity(grid), cur: transfer(a.best, grid),
+		best: newPrices(grid, pr.ascentRows()), delta: stepDelta, patience: usualPatience, tooShort: true, coarser: a}
+	fine.best.moved, fine.cur.moved = slices.Clone(a.best.moved), slices.Clone(a.best.moved)
+	return fine
+}
+
+// averaged returns the finest ascent whose averaged progress is used.
+func (a *ascent) averaged() *ascent {
+	for a.tooShort && a.coarser != nil {
+		a = a.coarser
+	}
+	return a
 }
 
 // dropPools lowers the prices of pools to 0 that raise the value of the best prices by less
@@ -274,7 +343,7 @@ func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxati
 	a := multigridAscent(ctx, ev, cfg, report)
 	if cfg.SyncAsCompute == 0 {
 		if cfg.Steps > 1 {
-			a.climbWithSteps(ctx, cfg, report)
+			a = a.climbWithSteps(ctx, cfg, report)
 		}
 		a.polish(ctx, cfg, report)
 		a.dropPools(ctx)
@@ -285,15 +354,18 @@ func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxati
 	case cfg.Rounded:
 		rel.Bound = a.roundedBound()
 	default:
-		step := pr.step
-		if step > 0 {
-			if work := pr.stepWork(a.grid[len(a.grid)-1]); work == 0 || cfg.StepWork > 0 && work > cfg.StepWork {
+		step, most := pr.step, math.Inf(1)
+		if cfg.StepWork > 0 {
+			most = cfg.StepWork
+		}
+		if ev.setLengths(false); step > 0 && !ev.affordsSteps(a.grid, most) {
+			if ev.setLengths(true); !ev.affordsSteps(a.grid, most) {
 				step = 0
 			}
 		}
 		a.certify(ctx, cfg, rel, step)
 	}
-	if a.tooShort && a.coarser == nil && cfg.WarmStart != nil && len(cfg.WarmStart.Progress) == len(pr.model.Jobs) {
+	if a.averaged().tooShort && cfg.WarmStart != nil && len(cfg.WarmStart.Progress) == len(pr.model.Jobs) {
 		rel.Progress = cfg.WarmStart.Progress
 	}
 	return rel
@@ -311,10 +383,7 @@ func (a *ascent) relaxation() *hare.Relaxation {
 			row[g] *= 1e-9
 		}
 	}
-	from := a
-	for from.tooShort && from.coarser != nil {
-		from = from.coarser
-	}
+	from := a.averaged()
 	for i := range pr.jobs {
 		rel.Progress = append(rel.Progress, pr.polyline(i, from.grid, from.progress))
 	}

@@ -105,6 +105,7 @@ type problem struct {
 	syncAsCompute float64        // the share of synchronisation that is charged as compute
 	idleCharge    float64        // see Config.IdleCharge
 	step          int64          // δ, or 0 without bounding round by round
+	fewLengths    bool           // rounds have the lengths of levels alone, which takes less work
 	rows          []row          // of the oracle: types, then sizes
 	dualFeasible  []dualFeasible // the rows of the ascent behind those of types
 	pools         pools          // the rows of the ascent behind those

@@ -8,12 +8,15 @@ import (
 	"github.com/hare-sched/hare/model"
 )
 
-// stepTerms limits R · (H/δ) · transitions of a job that is bounded round by round
+// stepTerms limits R · (H/δ) · transitions of a job that is bounded round by round, and
+// lengthTerms the sum over as many jobs as there are where rounds have every length
 // (docs/reference/certificate.md, "Evaluation"). stepChoices limits the transitions, which are
-// stored as bytes.
+// stored as 16 bits.
 const (
 	stepTerms   = 1 << 22
-	stepChoices = 255
+	lengthTerms = 1 << 25
+	stepChoices = math.MaxUint16
+	stepTypes   = 255
 )
 
 // Bounding round by round is stated if it raises the bound by a share of 1/minStepGain.
@@ -27,6 +30,9 @@ const (
 	stepWorkFactor = 4     // factor of a limited work
 	minStepIters   = 12
 	maxStepIters   = 300
+	manyStepIters  = 150   // so many are made with every length of a round
+	leastByLength  = 0.003 // the share by which every length must raise the bound for fewer steps
+	maxStepCells   = 400   // of the finest grid
 	stepDelta      = 0.003 // the ascent's delta when bounding round by round begins
 )
 
@@ -41,17 +47,12 @@ type stepMode struct {
 	f     int   // s + p·⌈K/m⌉: K tasks on this type alone
 }
 
-// stepLevel is a length of a round at which more tasks begin to fit.
+// stepLevel is a length of a round in which some type has room for some of the tasks but not all.
+// Otherwise all tasks may be on the cheapest type, and the transitions of one type are exact for this.
 type stepLevel struct {
 	length int
+	until  int     // when slots end and have synchronised, from the start of the round
 	counts []int64 // by mode: min(K, N_k)
-}
-
-// partial reports whether some type has room for some of the tasks but not all.
-// Otherwise all tasks may be on the cheapest type, and the transitions of one type are
-// exact for this.
-func (sl *stepLevel) partial(tasks int64) bool {
-	return slices.ContainsFunc(sl.counts, func(n int64) bool { return 0 < n && n < tasks })
 }
 
 // stepJob is a relaxed job with times in whole steps.
@@ -65,7 +66,8 @@ type stepJob struct {
 	gpus         int64 // of a task
 	placed       bool  // whether nodes matter
 	modes        []stepMode
-	levels       []stepLevel // L_1 < … < L_n
+	levels       []stepLevel // rising
+	longest      int         // L_n
 }
 
 // chooseStep returns the step of time whose multiples hold the times of most relaxed
@@ -165,45 +167,31 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 			continue // no node ever has room for a task
 		}
 		turns := (mj.Tasks + m.peak - 1) / m.peak
-		if turns > stepChoices || int64(m.p)*turns > math.MaxInt32 {
+		if turns > stepTypes || int64(m.p)*turns > math.MaxInt32 {
 			return nil
 		}
 		m.f = m.s + m.p*int(turns)
+		j.longest = max(j.longest, m.f)
 		j.modes = append(j.modes, m)
 		for n := range turns {
 			lengths = append(lengths, int64(m.s)+int64(m.p)*(n+1))
 		}
 	}
-	if len(j.modes) == 0 {
+	if len(j.modes) == 0 || len(j.modes) > stepTypes || mj.Rounds > stepTerms || cells > stepTerms ||
+		mj.Rounds*cells > stepTerms {
 		return nil
 	}
-	slices.Sort(lengths)
-	for _, l := range slices.Compact(lengths) {
-		level := stepLevel{length: int(l)}
-		sum := int64(0)
-		for _, m := range j.modes {
-			n := int64(0)
-			if int(l) >= m.s+m.p {
-				n = min(mj.Tasks, m.peak*int64((int(l)-m.s)/m.p))
-			}
-			level.counts = append(level.counts, n)
-			sum += n
+	terms := int64(j.longest-j.tau) + int64(len(j.modes))
+	if all := mj.Rounds * cells * int64(len(pr.model.Instance.Jobs)); !pr.fewLengths &&
+		terms <= min(stepChoices, lengthTerms/max(1, all)) {
+		for l := j.tau; l < j.longest; l++ {
+			j.addLevel(l, l)
 		}
-		if sum >= mj.Tasks {
-			j.levels = append(j.levels, level)
-		}
-	}
-	terms := int64(len(j.levels) - 1 + len(j.modes))
-	if terms > stepChoices || mj.Rounds > stepTerms || cells > stepTerms || mj.Rounds*cells > stepTerms ||
-		mj.Rounds*cells*terms > stepTerms {
+	} else if !j.addLevels(lengths, stepTerms/max(1, mj.Rounds*cells)) {
 		return nil
 	}
 	// Every cost must fit, even the weight times the latest end.
-	longest := 0
-	for _, m := range j.modes {
-		longest = max(longest, m.f)
-	}
-	latest := float64(j.path) + float64(cells) + float64(longest)*float64(j.rounds+1)
+	latest := float64(j.path) + float64(cells) + float64(j.longest)*float64(j.rounds+1)
 	if float64(mj.WeightMicro+mj.LateWeightMicro)*nano*latest > unreachable/4 {
 		return nil
 	}
@@ -215,6 +203,34 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 		j.late, j.due = mj.LateWeightMicro*nano, int((mj.DeadlineUs+step-1)/step)
 	}
 	return j
+}
+
+// addLevels adds the levels among lengths, if there are at most so many terms.
+func (sj *stepJob) addLevels(lengths []int64, most int64) bool {
+	slices.Sort(lengths)
+	lengths = slices.DeleteFunc(slices.Compact(lengths), func(l int64) bool { return l < int64(sj.tau) })
+	if int64(len(lengths)-1+len(sj.modes)) > min(most, stepChoices) {
+		return false
+	}
+	for x := range len(lengths) - 1 {
+		sj.addLevel(int(lengths[x]), int(lengths[x+1])-1)
+	}
+	return true
+}
+
+// addLevel adds a length of rounds unless all of its tasks may be on one type.
+func (sj *stepJob) addLevel(length, until int) {
+	level := stepLevel{length: length, until: until, counts: make([]int64, len(sj.modes))}
+	partial := false
+	for i, m := range sj.modes {
+		if length >= m.s+m.p {
+			level.counts[i] = min(sj.tasks, m.peak*int64((length-m.s)/m.p))
+		}
+		partial = partial || 0 < level.counts[i] && level.counts[i] < sj.tasks
+	}
+	if partial {
+		sj.levels = append(sj.levels, level)
+	}
 }
 
 // addStepRows fills in which prices a task of job i pays on type k, and how many of its tasks

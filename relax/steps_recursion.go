@@ -14,9 +14,9 @@ type stepRecursion struct {
 	costs       [][]int64    // by transition
 	cur         []int64
 	prev        []int64
-	choice      []uint8 // by round and start: the transition made, 0 for waiting
-	keepChoices bool    // whether to record choice for trace
-	work        int     // the starts priced or tried for transitions so far
+	choice      []uint16 // by round and start: the transition made, 0 for waiting
+	keepChoices bool     // whether to record choice for trace
+	work        int      // the starts priced or tried for transitions so far
 }
 
 // transition is a way to do one round: a level, or one type alone.
@@ -76,8 +76,8 @@ func (sr *stepRecursion) prepare(j *stepJob, limit int64) {
 	_, last := sr.startRange(j, 1, limit)
 	last = max(last, j.a-1)
 	sr.transitions = sr.transitions[:0]
-	sr.work += (last + 1 - j.a) * len(j.modes) * len(j.levels)
-	longest := j.levels[len(j.levels)-1].length
+	sr.work += (last + 1 - j.a) * len(j.modes) * (len(j.levels) + 1)
+	longest := j.longest
 	for i, md := range j.modes {
 		sr.loadSparse(i, md, j.a, min(H, last+longest), longest-md.s-md.p)
 		cost := sr.addTransition(transition{length: md.f, level: -1, mode: i}, last+1)
@@ -88,17 +88,15 @@ func (sr *stepRecursion) prepare(j *stepJob, limit int64) {
 			cost[x] = j.tasks * min(near[x], far[x])
 		}
 	}
-	for l := range len(j.levels) - 1 {
-		if j.levels[l].partial(j.tasks) {
-			sr.prepareLevel(j, l, last)
-		}
+	for l := range j.levels {
+		sr.prepareLevel(j, l, last)
 	}
 }
 
 // prepareLevel prices level l: the cheapest types come first.
 func (sr *stepRecursion) prepareLevel(j *stepJob, l, last int) {
 	H := sr.prices.cells
-	level, next := &j.levels[l], j.levels[l+1].length
+	level := &j.levels[l]
 	cost := sr.addTransition(transition{length: level.length, level: l}, last+1)
 	type offer struct {
 		near, far []int64
@@ -106,11 +104,11 @@ func (sr *stepRecursion) prepareLevel(j *stepJob, l, last int) {
 		count     int64
 		price     int64
 	}
-	var offers [stepChoices]offer
+	var offers [stepTypes]offer
 	n := 0
 	for i, md := range j.modes {
 		if level.counts[i] > 0 {
-			w := next - 1 - md.s - md.p
+			w := level.until - md.s - md.p
 			near, far := sr.window(i, w)
 			offers[n] = offer{near: near, far: far, end: H - w, count: level.counts[i]}
 			n++
@@ -232,7 +230,7 @@ func (sr *stepRecursion) run(j *stepJob, limit int64) int64 {
 	}
 	width := H - j.a
 	if sr.keepChoices && cap(sr.choice) < j.rounds*width {
-		sr.choice = make([]uint8, j.rounds*width)
+		sr.choice = make([]uint16, j.rounds*width)
 	}
 	if cap(sr.cur) < H {
 		sr.cur, sr.prev = make([]int64, H), make([]int64, H)
@@ -246,7 +244,7 @@ func (sr *stepRecursion) run(j *stepJob, limit int64) int64 {
 			cur, prev = prev, cur
 			continue
 		}
-		var choice []uint8
+		var choice []uint16
 		if sr.keepChoices {
 			choice = sr.choice[(r-1)*width : r*width]
 		}
@@ -266,7 +264,7 @@ func (sr *stepRecursion) run(j *stepJob, limit int64) int64 {
 					mark := choice[lo-j.a:]
 					for x := range to {
 						if t := c[x] + v[x]; t < to[x] {
-							to[x], mark[x] = t, uint8(n+1)
+							to[x], mark[x] = t, uint16(n+1)
 						}
 					}
 				} else {
@@ -282,7 +280,7 @@ func (sr *stepRecursion) run(j *stepJob, limit int64) int64 {
 				if t := m.cost[x] + j.wait(r-1, x+m.length); t < cur[x] {
 					cur[x] = t
 					if sr.keepChoices {
-						choice[x-j.a] = uint8(n + 1)
+						choice[x-j.a] = uint16(n + 1)
 					}
 				}
 			}
@@ -354,13 +352,13 @@ func (sr *stepRecursion) trace(j *stepJob, ans *answer, grid []float64) {
 // recordLevel records the round of a level that starts at x, on the cheapest types
 // first.
 func (sr *stepRecursion) recordLevel(j *stepJob, ans *answer, grid []float64, l, x int) {
-	next := j.levels[l+1].length
+	until := j.levels[l].until
 	var open []int
 	price := make([]int64, len(j.modes))
 	for i, md := range j.modes {
 		if j.levels[l].counts[i] > 0 {
 			open = append(open, i)
-			_, price[i] = sr.cheapestStart(md, x, next-1-md.s-md.p)
+			_, price[i] = sr.cheapestStart(md, x, until-md.s-md.p)
 		}
 	}
 	slices.SortStableFunc(open, func(a, b int) int {
@@ -375,7 +373,7 @@ func (sr *stepRecursion) recordLevel(j *stepJob, ans *answer, grid []float64, l,
 	left := j.tasks
 	for _, i := range open {
 		if n := min(left, j.levels[l].counts[i]); n > 0 {
-			sr.recordUse(j, ans, grid, j.modes[i], x, next-1-j.modes[i].s-j.modes[i].p, n)
+			sr.recordUse(j, ans, grid, j.modes[i], x, until-j.modes[i].s-j.modes[i].p, n)
 			left -= n
 		}
 	}

@@ -21,12 +21,13 @@ type naivePhi struct {
 	peak         []int64
 	price        [][]int64 // by mode and step
 	levels       []int
+	every        bool // rounds have every length, and not those of levels alone
 	known        map[[2]int]int64
 }
 
 func (n *naivePhi) slot(k, from, window int) int64 {
 	best := int64(math.MaxInt64)
-	for v := from; v <= from+window; v++ {
+	for v := from; v <= min(from+window, n.H); v++ {
 		sum := int64(0)
 		for t := v; t < min(v+n.p[k], n.H); t++ {
 			sum += n.price[k][t]
@@ -43,6 +44,14 @@ func (n *naivePhi) fits(k, length int) int64 {
 	return min(n.tasks, n.peak[k]*int64((length-n.s[k])/n.p[k]))
 }
 
+// until returns when slots end in a round of length l: with it where rounds have every length.
+func (n *naivePhi) until(l int) int {
+	if n.every {
+		return n.levels[l]
+	}
+	return n.levels[l+1] - 1
+}
+
 // mixed returns c_l(x): each task in turn takes the cheapest type that has room.
 func (n *naivePhi) mixed(l, x int) int64 {
 	sum := int64(0)
@@ -53,7 +62,7 @@ func (n *naivePhi) mixed(l, x int) int64 {
 			if used[k] == n.fits(k, n.levels[l]) {
 				continue
 			}
-			if q := n.slot(k, x, n.levels[l+1]-1-n.s[k]-n.p[k]); q < best {
+			if q := n.slot(k, x, n.until(l)-n.s[k]-n.p[k]); q < best {
 				best, at = q, k
 			}
 		}
@@ -106,13 +115,19 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 			job.On = append(job.On, hare.Profile{Type: name, ComputeUs: int64(1+r.IntN(5)) * 1_000_000,
 				SyncUs: int64(r.IntN(3)) * 1_000_000})
 		}
+		const step = 1_000_000
+		every := r.IntN(2) == 0
+		if !every { // a task of a third type is too long for every length
+			types++
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "S", GPUs: []hare.TypeCount{{Type: "S", Count: 1}}})
+			job.On = append(job.On, hare.Profile{Type: "S", ComputeUs: stepChoices * step})
+		}
 		inst.Jobs = []hare.Job{job}
 		m := model.New(inst)
 		pr, ok := newProblem(m, 0)
 		if !ok {
 			t.Fatal("infeasible")
 		}
-		const step = 1_000_000
 		grid := []int64{0}
 		for range 1 + r.IntN(10) {
 			grid = append(grid, grid[len(grid)-1]+int64(1+r.IntN(6))*step)
@@ -127,7 +142,7 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 		e.loadSteps(step, grid, nanos)
 		j := e.stepJobs[0]
 		naive := &naivePhi{w: job.WeightMicro * 1000, tasks: job.Tasks, H: int(grid[len(grid)-1] / step),
-			known: map[[2]int]int64{}}
+			known: map[[2]int]int64{}, every: every}
 		naive.tau = int((pr.pathUs[0] - job.ReleaseUs) / job.Rounds / step)
 		naive.path = int(job.ReleaseUs/step) + int(job.Rounds)*naive.tau
 		for k, md := range m.Jobs[0].Modes {
@@ -142,16 +157,19 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 			naive.price = append(naive.price, row)
 		}
 		for length := 1; length < 200; length++ {
-			sum, level := int64(0), false
+			sum, level := int64(0), every && length <= j.longest
 			for k := range naive.p {
 				sum += naive.fits(k, length)
 				turns := (length - naive.s[k]) / naive.p[k]
-				level = level || length > naive.s[k] && (length-naive.s[k])%naive.p[k] == 0 &&
+				level = level || !every && length > naive.s[k] && (length-naive.s[k])%naive.p[k] == 0 &&
 					turns <= int((naive.tasks+naive.peak[k]-1)/naive.peak[k])
 			}
 			if level && sum >= naive.tasks {
 				naive.levels = append(naive.levels, length)
 			}
+		}
+		if !every {
+			naive.levels = append(naive.levels, j.longest)
 		}
 		want := naive.value(int(job.Rounds), int(job.ReleaseUs/step))
 		s := stepRecursion{prices: &e.stepPrices, keepChoices: true}

@@ -75,6 +75,7 @@ func (s *solve) finish() (*hare.Result, error) {
 	r.Timing.Verify = time.Since(began)
 	r.Reproducible = !s.cut && !s.clocked && (s.cfg.Restarts == nil || s.cfg.Restarts() == s.restarts)
 	r.Estimated = s.inst.Uncertain()
+	r.OptimalBySearch = s.exhausted && s.stability == nil && r.Termination != hare.TerminationOptimal
 	r.Timing.Total = time.Since(s.began)
 	return r, nil
 }

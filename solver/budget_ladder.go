@@ -93,7 +93,7 @@ func (s *solve) limitRung(effort float64, cells int, work float64) {
 
 // searchOn improves the incumbent, and returns the work.
 func (s *solve) searchOn(ctx context.Context, guide *hare.Relaxation, cfg greedy.ImproveConfig) int64 {
-	if cfg.Moves <= 0 || ctx.Err() != nil {
+	if cfg.Moves <= 0 || ctx.Err() != nil || s.exhausted {
 		return 0
 	}
 	cfg.Continual = true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/verify"
 )
 
 // firstShare is the share of the time limit after which the first schedule of a large instance is
@@ -82,7 +83,7 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 // improve runs the search. With much time it searches from several plans, since a search
 // from one plan converges before the time is over.
 func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
-	if !s.searches() || s.gapReached() || s.cfg.Ablation.Search {
+	if !s.searches() || s.gapReached() || s.exhausted || s.cfg.Ablation.Search {
 		return
 	}
 	began := time.Now()
@@ -102,7 +103,7 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 	}
 	for n := range plans {
 		if n > 0 {
-			if ctx.Err() != nil || s.gapReached() {
+			if ctx.Err() != nil || s.gapReached() || s.exhausted {
 				break
 			}
 			if other := s.otherPlan(ctx, charge.plus(chargeSteps[n]), 2*s.limits.planCells, guide,
@@ -135,6 +136,9 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.I
 		cfg.Checkpoint = s.offerCheckpoint
 	}
 	cfg.StopAt = s.stopAt()
+	if s.stability == nil && s.priced != nil {
+		cfg.Prove = s.proveBySearch
+	}
 	if s.opt.TimeLimit > 0 {
 		s.clocked = true
 		cfg.JobSeconds = span / 1e9 / float64(max(1, len(s.model.Jobs)))
@@ -154,6 +158,25 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.I
 		if v := plan.Value(s.model); v.Cmp(s.value) <= 0 {
 			s.incumbent, s.value = plan, v
 		}
+		s.exhausted = s.exhausted || stats.Exhausted
 	}
 	return stats.Moves
+}
+
+// proveBySearch proves by prices of a search that no plan is better than best, and returns what keeps the proof; nil
+// without one. It reads only what does not change while the search runs.
+func (s *solve) proveBySearch(ctx context.Context, best *greedy.Plan, c *hare.Certificate) (keep func()) {
+	value := best.Value(s.model)
+	c.InstanceSHA256, c.Bound = s.res.InstanceSHA256, value.Bound6()
+	proof, err := verify.Prove(ctx, s.inst, c)
+	if err != nil {
+		return nil
+	}
+	rel := &hare.Relaxation{Method: hare.MethodSearch, Certified: true, Bound: value.RoundDown(), Certificate: c,
+		Progress: s.priced.Progress, GridUs: s.priced.GridUs, Prices: s.priced.Prices}
+	return func() {
+		if !s.best.atLeast(rel) {
+			s.best = proven{rel, proof}
+		}
+	}
 }

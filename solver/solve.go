@@ -124,6 +124,7 @@ type solve struct {
 	quit       context.Context // ends when the caller cancels
 	phase      string
 	treeNodes  int               // of branch and bound
+	exhausted  bool              // a search has seen all plans
 	concurrent *concurrentPrices // nil but while prices are found beside the search
 
 	start     *greedy.Plan     // the caller's schedule; nil without one

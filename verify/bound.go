@@ -38,6 +38,8 @@ func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*prov
 	switch c.Method {
 	case hare.MethodBranch:
 		return branchBound(ctx, inst, newSupply(inst, nil), c)
+	case hare.MethodSearch:
+		return searchBound(ctx, inst, newSupply(inst, nil), c)
 	case hare.MethodPrice:
 		if inst.Objective == hare.ObjectiveMakespan {
 			return makespanBound(ctx, inst, newSupply(inst, c.Pools), c)

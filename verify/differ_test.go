@@ -149,7 +149,7 @@ func TestVerifiersAgree(t *testing.T) {
 		pys = append(pys, startPython(t))
 	}
 	all := slices.Concat(soundDocuments(t), placedDocuments(t), mixedDocuments(t), levelDocuments(t), branchDocuments(t),
-		exampleDocuments(t), extremeDocuments(t))
+		searchDocuments(t), exampleDocuments(t), extremeDocuments(t))
 	odd := edgeDocuments(t)
 	r := rand.New(rand.NewPCG(2026, *mutantSeed))
 	pool := fieldValues(all)

@@ -53,6 +53,11 @@ MOST_NODES = 1 << 17  # of a tree
 MOST_CASES = 1 << 24  # nodes of a tree, times jobs, times types of the cluster
 MOST_SWEEPS = 8  # over the jobs of a case; the search has the same number
 MOST_STEPS = 1 << 22  # of a job that is bounded round by round
+MOST_SEARCHED = 1 << 20  # nodes of a search
+MOST_SEARCH_STEPS = 1 << 22  # of the recursions of its jobs
+MOST_SEARCH_SIZE = 64  # jobs, and GPUs
+MOST_COST = 1 << 60  # of a search, in 1e-9 weights times steps
+MOST_LENGTHS = 1 << 25  # of all jobs whose rounds have every length
 FOREVER = 1 << 62  # the end of an open window; above every time
 MOST_HELD = 1 << 40  # thousandths of CPUs, and MiB, of a node and of a task
 MOST_LABELS = 64  # of a node, and of a selector
@@ -1884,6 +1889,8 @@ def bound_of(inst, c):
         raise Refused("the certificate is for the objective %s" % quoted(c.objective))
     if c.method == "branch":
         return tree_bound(inst, c)
+    if c.method == "search":
+        return Search(inst, c).bound()
     if c.method == "price":
         return makespan_bound(inst, c) if inst.objective == "makespan" else price_bound(inst, c)
     if c.method not in ("critical_path", "machine"):
@@ -2835,6 +2842,229 @@ def tree_bound(inst, c):
     return least, 10**15
 
 
+class Search:
+    """All schedules in the order of time, but for those that cannot be below the bound of c: see
+    docs/inside/bounds.md#search. Times are in steps, costs in 1e-9 weights times steps."""
+
+    def __init__(self, inst, c):
+        if c.bound is None or c.step is None or c.path or c.pools or c.after or c.sizes:
+            raise Refused("the method search has a bound and a step, but no path, sizes, pools or after")
+        if inst.objective != "weighted_jct" or inst.placed:
+            raise Refused("the method search covers neither other objectives nor nodes that matter")
+        check_prices(inst, c)
+        self.c, self.end, self.nodes, self.states = c, c.grid[-1] // c.step, 0, {}
+        if len(inst.jobs) > MOST_SEARCH_SIZE or self.end > MOST_SEARCH_STEPS:
+            raise Refused("the method search is for fewer jobs and steps")
+        self.kinds = sorted(inst.supply)
+        if any(inst.supply[k][0] != [0] for k in self.kinds):
+            raise Refused("the method search is for GPUs that are always there")
+        self.gpus = [inst.peak(k) for k in self.kinds]
+        if sum(self.gpus) > MOST_SEARCH_SIZE:
+            raise Refused("the method search is for fewer GPUs")
+        self.rest = [self.worth(c.prices.get(k)) for k in self.kinds]  # of a GPU from a step on
+        self.jobs = []
+        for j in inst.jobs:
+            self.jobs.append(SearchJob(self, j))
+        if sum(j.work for j in self.jobs) > MOST_SEARCH_STEPS:
+            raise Refused("the method search is for fewer rounds and steps")
+        for j in self.jobs:
+            j.solve()
+        least = c.bound * 10**15 / c.step + sum(j.w * j.release for j in self.jobs)
+        self.least = -(-least.numerator // least.denominator)  # costs are whole
+        if abs(self.least) > MOST_COST:
+            raise Refused("the bound of a search is too high")
+
+    def worth(self, row):
+        if row is None:
+            return [0] * (self.end + 1)
+        if max(row) * self.end > MOST_COST // MOST_SEARCH_SIZE:
+            raise Refused("the prices of a search are too high")
+        cells = [t // self.c.step for t in self.c.grid]
+        steps = [price for price, a, b in zip(row, cells, cells[1:]) for _ in range(b - a)]
+        return list(accumulate(reversed(steps), initial=0))[::-1]
+
+    def left(self, k, t):
+        return self.rest[k][t] if t < self.end else 0
+
+    def cost(self, now, busy, runs, done):
+        """The least cost of all schedules that go on from here."""
+        for k, gpus in enumerate(busy):
+            done -= sum(self.left(k, max(b, now)) for b in gpus)
+        return done + sum(j.cost(now, run) for j, run in zip(self.jobs, runs))
+
+    def bound(self):
+        runs = tuple((j.rounds, j.tasks, j.release, 0) for j in self.jobs)
+        busy = tuple((0,) * m for m in self.gpus)
+        if self.cost(0, busy, runs, 0) < self.least:
+            self.states[0] = {(busy, (0,) * len(busy), runs): 0}
+        times = [0] if self.states else []
+        while times:
+            now = heapq.heappop(times)
+            for (busy, idle, runs), done in self.states.pop(now).items():
+                self.go_on(now, busy, idle, runs, done, self.cost(now, busy, runs, done), -1, times)
+        return self.c.bound.numerator, self.c.bound.denominator
+
+    def go_on(self, now, busy, idle, runs, done, cost, last, times):
+        """Lets tasks start in each way, of pairs of a job and a type behind last, then time goes on."""
+        self.nodes += 1
+        if self.nodes > MOST_SEARCHED:
+            raise Refused("the search takes too long to check")
+        for i, (j, (rounds, tasks, ready, end)) in enumerate(zip(self.jobs, runs)):
+            if not rounds or ready > now:
+                continue
+            least, before = j.tasks if j.gang else 1, j.cost(now, runs[i])
+            for k, (p, s) in j.modes.items():
+                pair = i * len(self.kinds) + k
+                if pair <= last or ready < now and idle[k] >= least:
+                    continue  # tasks could have started before
+                free = bisect_right(busy[k], now)
+                for n in range(least, min(free, tasks) + 1):
+                    run, until, ended = (rounds, tasks - n, ready, max(end, now + p + s)), now + p, done
+                    if not run[1]:
+                        run = (rounds - 1, j.tasks, run[3], 0)
+                        if rounds == 1:
+                            run, ended = (0, 0, 0, 0), done + j.w * run[2]
+                    then = cost - before + j.cost(now, run) + ended - done
+                    then += n * (self.left(k, now) - self.left(k, until))
+                    if then < self.least:
+                        taken = tuple(sorted(busy[k][n:] + (until,) * n))
+                        held, left = busy[:k] + (taken,) + busy[k + 1:], runs[:i] + (run,) + runs[i + 1:]
+                        self.go_on(now, held, idle, left, ended, then, pair, times)
+        if not any(rounds for rounds, _, _, _ in runs):
+            if done < self.least:
+                raise Refused("there is a schedule below the bound")
+            return
+        later = [b for gpus in busy for b in gpus if b > now] + [x[2] for x in runs if x[0] and x[2] > now]
+        if not later:
+            return
+        next_time = min(later)
+        idle = tuple(bisect_left(gpus, next_time) for gpus in busy)
+        busy = tuple(tuple(max(b, next_time) for b in gpus) for gpus in busy)
+        # How long ago a round might have started does not matter.
+        runs = tuple(
+            (rounds, tasks, max(ready, next_time - 1), max(end, next_time) if tasks < j.tasks else 0)
+            if rounds else (0, 0, 0, 0)
+            for j, (rounds, tasks, ready, end) in zip(self.jobs, runs)
+        )
+        if self.cost(next_time, busy, runs, done) < self.least:
+            if next_time not in self.states:
+                self.states[next_time] = {}
+                heapq.heappush(times, next_time)
+            at, state = self.states[next_time], (busy, idle, runs)
+            at[state] = min(done, at.get(state, done))
+
+
+class SearchJob:
+    """A job of a search. A gang starts all tasks of a round at once; a rigid job is a gang of one
+    round. modes has its steps of computing and synchronising by type."""
+
+    def __init__(self, search, j):
+        if j.mix or j.shaped() or j.done or j.running or j.after or j.durations or j.g != 1:
+            raise Refused("the method search covers jobs without mix or other rules: not %s" % quoted(j.id))
+        step, most = search.c.step, MOST_SEARCH_STEPS
+        self.search, self.w, self.gang, self.tasks = search, j.weight * 1000, j.sync != "relaxed", j.tasks
+        self.rounds, self.release, self.modes, self.known = j.left, j.release // step, {}, {}
+        small = j.release % step == 0 and max(self.release, self.rounds, self.tasks) <= most
+        for k, kind in enumerate(search.kinds):
+            if kind not in j.on or self.gang and search.gpus[k] < j.tasks:
+                continue
+            p, s = j.on[kind][0] // step, j.on[kind][1] // step
+            small = small and j.on[kind][0] % step == j.on[kind][1] % step == 0 and max(p, s) <= most
+            if self.gang:
+                p, s = p + s, 0
+            if j.sync == "rigid":
+                p *= self.rounds
+            small = small and p <= 2 * most
+            self.modes[k] = p, s
+        if not small:
+            raise Refused("job %s is not in whole steps, or too large for a search" % quoted(j.id))
+        if not self.modes:
+            raise Refused("job %s can never run" % quoted(j.id))
+        if j.sync == "rigid":
+            self.rounds = 1
+        self.longest = max(s + p * -(-self.tasks // search.gpus[k]) for k, (p, s) in self.modes.items())
+        self.work = self.longest * self.rounds * (search.end + 1)
+        if self.w * (self.release + search.end + (self.rounds + 1) * self.longest) > MOST_COST // MOST_SEARCH_SIZE:
+            raise Refused("the weights of a search are too high")
+
+    def fit(self, k, length):
+        p, s = self.modes[k]
+        return self.search.gpus[k] * max(0, (length - s) // p)
+
+    def solve(self):
+        """V by rounds left and start."""
+        end, w = self.search.end, self.w
+        if self.gang:
+            self.tau = min(p for p, _ in self.modes.values())
+        else:
+            self.tau = 1
+            while sum(self.fit(k, self.tau) for k in self.modes) < self.tasks:
+                self.tau += 1
+        self.slots = {}  # the price of a task, by start
+        for k, (p, _) in self.modes.items():
+            rest = self.search.rest[k]
+            self.slots[k] = [a - b for a, b in zip(rest, rest[p:] + [0] * p)][:end]
+        rounds = [self.lengths(x) for x in range(end)]
+        self.v = [[w * x for x in range(end)]]
+        for r in range(1, self.rounds + 1):
+            row = [w * (end + r * self.tau)] * (end + 1)
+            for x in range(end - 1, -1, -1):
+                row[x] = min([row[x + 1]] + [cost + self.value(r - 1, x + d) for d, cost in rounds[x]])
+            self.v.append(row[:end])
+
+    def slot(self, k, x):
+        return self.slots[k][x] if x < self.search.end else 0
+
+    def lengths(self, x):
+        """(length, price of all tasks) of each round that starts at x."""
+        if self.gang:
+            return [(p, self.tasks * self.slot(k, x)) for k, (p, _) in self.modes.items()]
+        out, cheap = [], {}
+        for d in range(1, self.longest + 1):
+            for k, (p, s) in self.modes.items():
+                if d >= p + s:
+                    price = self.slot(k, x + d - p - s)
+                    cheap[k] = min(cheap.get(k, price), price)
+            cost, left = 0, self.tasks
+            for price, k in sorted((price, k) for k, price in cheap.items()):
+                n = min(left, self.fit(k, d))
+                cost, left = cost + n * price, left - n
+            if left == 0:
+                out.append((d, cost))
+        return out
+
+    def value(self, left, x):
+        return self.v[left][x] if x < self.search.end else self.w * (x + left * self.tau)
+
+    def cost(self, now, run):
+        """The least cost of what is left of the job."""
+        rounds, tasks, ready, end = run
+        if not rounds:
+            return 0
+        if tasks == self.tasks:
+            return self.value(rounds, max(ready, now))
+        key = rounds, tasks, now, end
+        if key not in self.known:
+            self.known[key] = self.part(*key)
+        return self.known[key]
+
+    def part(self, rounds, tasks, now, end):
+        """The least cost where so many tasks of the round start at now or later, each at the least price of one,
+        and the round ends at end or later."""
+        best = task = None
+        x = now
+        while True:
+            x += 1
+            prices = [self.slot(k, x - p - s) for k, (p, s) in self.modes.items() if x - p - s >= now]
+            task = min(prices + ([] if task is None else [task]), default=None)
+            if x < end or task is None:
+                continue
+            v = self.value(rounds - 1, x)
+            best = tasks * task + v if best is None else min(best, tasks * task + v)
+            if v >= best or task == 0:
+                return best
+
+
 def tight_and_loose(j, shape, modes, own):
     """The modes of a relaxed job with prices of its own, in the form of priced_modes, and the
     windows of these modes. On a type where the job has such a price, a tight and a loose mode
@@ -3085,23 +3315,32 @@ class Steps:
             return None
         horizon, tau, rounds = c.grid[-1] // c.step, least_round(j, shape, modes) // c.step, shape.rounds(j.left)
         most = MOST_STEPS // (rounds * horizon) - len(modes) + 1  # levels
-        modes = [(x.m, x.compute // c.step, x.sync // c.step, -(-shape.tasks // x.m), prices(x.kind)) for x in modes]
-        ends = [range(s + p * max(1, -((s - tau) // p)), s + p * rows + 1, p) for _, p, s, rows, _ in modes]
-        if most < 1 or any(len(e) > most for e in ends):
+        if most < 1:
             return None
-        levels = []
-        for level, _ in groupby(heapq.merge(*ends)):
-            levels.append(level)
-            if len(levels) > most:
+        modes = [(x.m, x.compute // c.step, x.sync // c.step, -(-shape.tasks // x.m), prices(x.kind)) for x in modes]
+        longest = max(s + p * rows for _, p, s, rows, _ in modes)
+        terms = longest - tau + len(modes)
+        if terms * rounds * horizon * len(inst.jobs) <= MOST_LENGTHS:
+            lengths = [(d, d) for d in range(tau, longest)]
+        else:
+            ends = [range(s + p * max(1, -((s - tau) // p)), s + p * rows + 1, p) for _, p, s, rows, _ in modes]
+            if any(len(e) > most for e in ends):
                 return None
+            levels = []
+            for level, _ in groupby(heapq.merge(*ends)):
+                levels.append(level)
+                if len(levels) > most:
+                    return None
+            terms = len(levels) - 1 + len(modes)
+            lengths = [(d, after - 1) for d, after in zip(levels, levels[1:])]
         self = cls()
         self.tasks, self.rounds = shape.tasks, rounds
-        self.tau, self.levels, self.modes, self.horizon = tau, levels, modes, horizon
+        self.tau, self.lengths, self.modes, self.horizon = tau, lengths, modes, horizon
         start, path, _ = inst.clock()[j.id]
         self.cost, self.release, self.path = cost, start // c.step, path // c.step  # rounded down
         self.weight = cost.weight
         self.step, self.cells = c.step, [t // c.step for t in c.grid]
-        self.work = (rounds + len(modes)) * horizon * (len(levels) - 1 + len(modes))
+        self.work = (rounds + len(modes)) * horizon * terms
         return self
 
     def slots(self, p, row):
@@ -3134,14 +3373,14 @@ class Steps:
         def offer(length, row):
             out[length] = list(map(min, out[length], row)) if length in out else row
 
-        for level, after in zip(self.levels, self.levels[1:]):
+        for length, until in self.lengths:
             parts = []  # tasks at most, prices by start
             for (m, p, s, _, _), of in zip(self.modes, slots):
-                if level >= s + p:
-                    parts.append((min(tasks, m * ((level - s) // p)), of, after - 1 - s - p))
+                if length >= s + p:
+                    parts.append((min(tasks, m * ((length - s) // p)), of, until - s - p))
             if any(n < tasks for n, _, _ in parts):
                 rows = [self.cheapest(of, window) for _, of, window in parts]
-                offer(level, [self.fill([(x, n) for (n, _, _), x in zip(parts, at)]) for at in zip(*rows)])
+                offer(length, [self.fill([(x, n) for (n, _, _), x in zip(parts, at)]) for at in zip(*rows)])
         for (_, p, s, rows, _), of in zip(self.modes, slots):
             offer(s + p * rows, [tasks * x for x in self.cheapest(of, p * rows - p)])
         return out
@@ -3257,7 +3496,7 @@ class Result:
         self.constant = optional_amount(doc, "constant")
         for name in ("version", "status", "termination"):
             as_string(doc.get(name, ""), "/" + name, empty=True)
-        for name in ("reproducible", "degraded"):
+        for name in ("reproducible", "degraded", "optimal_by_search"):
             as_bool(doc.get(name, False), "/" + name)
         integer(doc.get("seed", 0), "/seed", -(1 << 63), (1 << 63) - 1)
         self.optimal = doc.get("termination") == "optimal"

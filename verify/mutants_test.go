@@ -160,6 +160,8 @@ func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 		return hare.Job{WeightMicro: 10e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}},
 			ReleaseUs: release}
 	}
+	slowThird := pair
+	slowThird.On = append(slices.Clone(pair.On), hare.Profile{Type: "C", ComputeUs: 1e13})
 	slow := pair
 	slow.On = []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 2e6}}
 	stepped := func(c *hare.Certificate) *hare.Certificate {
@@ -204,6 +206,12 @@ func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 		// at 3.
 		{"slots of a level within its own length",
 			small(append(nodes("A", 1), nodes("B", 1)...), pair, early, onA(2e6)),
+			stepped(with(priced([]int64{0, 1e6, 2e6, 3e6}, "A", 0, 0, 2e9), "B", 2e9, 0,
+				0)), reading{levelWindow: true},
+			3 + 10 + 10, big.NewRat(23, 1)},
+		// The same where a third type is so slow that rounds have the lengths of levels alone.
+		{"slots of a level within its own length, of few lengths",
+			small(append(append(nodes("A", 1), nodes("B", 1)...), nodes("C", 1)...), slowThird, early, onA(2e6)),
 			stepped(with(priced([]int64{0, 1e6, 2e6, 3e6}, "A", 0, 0, 2e9), "B", 2e9, 0,
 				0)), reading{levelWindow: true},
 			3 + 10 + 10, big.NewRat(22, 1)},

@@ -430,7 +430,7 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 				}
 				return n
 			}
-			phi = max(phi, float64(naiveV(&types, c.GridUs, c.StepUs, perTask, own, c.Path, tau, as))*1e-15)
+			phi = max(phi, float64(naiveV(&types, c.GridUs, c.StepUs, perTask, own, c.Path, tau, len(inst.Jobs), as))*1e-15)
 		}
 		total += phi - float64(weight)*1e-12*float64(arrival)
 	}

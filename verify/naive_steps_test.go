@@ -12,7 +12,7 @@ import (
 // weight-seconds. rows holds the prices by type, and peak returns the number of GPUs of a
 // type.
 func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, peak func(string) int64, path bool,
-	tau int64, as reading) int64 {
+	tau int64, jobs int, as reading) int64 {
 	release := job.ReleaseUs / delta * delta
 	if as.stepUp && release < job.ReleaseUs {
 		release += delta
@@ -50,15 +50,33 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 		}
 		return min(K, k.m*((d-k.s)/k.p))
 	}
-	slices.Sort(levels)
-	levels = slices.DeleteFunc(slices.Compact(levels), func(d int64) bool {
+	short := func(d int64) bool {
 		n := int64(0)
 		for _, k := range kinds {
 			n += holds(k, d)
 		}
 		return n < K
-	})
+	}
+	slices.Sort(levels)
+	levels = slices.DeleteFunc(slices.Compact(levels), short)
 	horizon := grid[len(grid)-1]
+	// lengths are those of rounds, each with the time until which its slots may end.
+	var lengths [][2]int64
+	last := levels[len(levels)-1]
+	every := ((last-tau)/delta+int64(len(kinds)))*job.Rounds*(horizon/delta)*int64(jobs) <= 1<<25
+	for d := tau; every && !as.levelWindow && d < last; d += delta {
+		if !short(d) {
+			lengths = append(lengths, [2]int64{d, d})
+		}
+	}
+	for l := range levels[1:] {
+		switch {
+		case as.levelWindow:
+			lengths = append(lengths, [2]int64{levels[l], levels[l]})
+		case !every:
+			lengths = append(lengths, [2]int64{levels[l], levels[l+1] - delta})
+		}
+	}
 	paid := func(k kind, to int64) int64 {
 		sum := int64(0)
 		for g, x := range k.row {
@@ -68,7 +86,7 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 	}
 	slot := func(k kind, from, to int64) int64 { // the cheapest slot that starts within
 		least := int64(math.MaxInt64)
-		for v := from; v <= to; v += delta {
+		for v := from; v <= min(to, horizon); v += delta {
 			least = min(least, paid(k, v+k.p)-paid(k, v))
 		}
 		return least
@@ -87,18 +105,15 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 			return v
 		}
 		best := V(r, x+delta)
-		for l, length := range levels {
+		for _, of := range lengths {
+			length, until := of[0], of[1]
 			partly, whole := false, false
 			for _, k := range kinds {
 				n := holds(k, length)
 				partly, whole = partly || 0 < n && n < K, whole || n == K
 			}
-			if l == len(levels)-1 || !partly || as.noSharing || as.wholeAlone && whole {
+			if !partly || as.noSharing || as.wholeAlone && whole {
 				continue
-			}
-			until := length // the slots must end by then
-			if !as.levelWindow {
-				until = levels[l+1] - delta
 			}
 			var parts [][2]int64 // the price of a slot and the number of tasks, by type
 			for _, k := range kinds {

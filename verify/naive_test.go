@@ -169,7 +169,8 @@ func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 			if r.ownAtZero {
 				own = func(kind string) int64 { return count(kind, 0) }
 			}
-			phi = max(phi, float64(naiveV(job, grid, c.StepUs, prices, own, c.Path, naiveRound(job, own), r))*1e-15)
+			tau := naiveRound(job, own)
+			phi = max(phi, float64(naiveV(job, grid, c.StepUs, prices, own, c.Path, tau, len(inst.Jobs), r))*1e-15)
 		}
 		total += phi - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
 	}

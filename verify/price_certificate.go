@@ -32,6 +32,7 @@ type priceCertificate struct {
 	sizes  map[string][]int64     // by type: the numbers of GPUs with a price of their own
 	own    map[ownKey]*priceCurve // what a job pays that has prices of its own
 	spent  atomic.Int64           // the steps counted against maxPriceWork
+	jobs   int64                  // of the instance, at least one
 	// quotaPools are the numbers of the pools of quotas.
 	quotaPools []int32
 

@@ -44,6 +44,7 @@ func newPriceCertificate(inst *hare.Instance, s *supply, c *hare.Certificate) (*
 	if err != nil {
 		return nil, err
 	}
+	m.jobs = int64(max(1, len(inst.Jobs)))
 	if err := m.addPools(inst, work); err != nil {
 		return nil, err
 	}

@@ -10,8 +10,12 @@ import (
 )
 
 // maxSteps limits rounds × steps × (levels − 1 + types) of a job that is bounded round
-// by round. The limit is part of the meaning of a certificate.
-const maxSteps = 1 << 22
+// by round, and maxLengths rounds × steps × (lengths + types) × jobs of one whose rounds have every
+// length. The limits are part of the meaning of a certificate.
+const (
+	maxSteps   = 1 << 22
+	maxLengths = 1 << 25
+)
 
 // stepped is a relaxed job with all times in steps of δ. Prices and weights count 1e-9,
 // so costs count δ·1e-15 weight-seconds.
@@ -22,9 +26,12 @@ type stepped struct {
 	release int64      // the last step that is not later
 	width   int64      // from the release to the horizon
 	kinds   []stepKind // the types
-	levels  []int64    // the lengths of a round at which it holds more tasks
+	levels  []length   // of a round, rising; L_n is the last
 	waiting sum128     // the cost of waiting from the release to the horizon
 }
+
+// length is one of a round, and until when slots end and have synchronised.
+type length struct{ length, until int64 }
 
 type stepKind struct {
 	p, s   int64
@@ -35,23 +42,24 @@ type stepKind struct {
 
 // stepsPhi returns φ of a relaxed job alone by the recursion V of docs/inside/bounds.md, in 1e-15
 // weight-seconds, or nil if the job is not bounded round by round. stepsPhi takes O(rounds ·
-// steps · levels + steps · levels · types · log types).
+// steps · lengths + steps · lengths · types · log types).
 //
 // Proof. Relax the job to rounds one after another, each with counts n_k that its length D allows and each task at a
 // slot of its own choice. For fixed counts this is a problem in start times with constraints "difference ≥ multiple
 // of δ" and a cost that is a sum of functions of single times, linear between multiples of δ (P is one too); so some
-// optimum has all times at multiples of δ. There, let L_l ≤ D < L_{l+1}, or D ≥ L_n with l = n. If at L_l each type
-// has room for all K tasks or for none (as at L_n), the round costs at least K times the cheapest slot v on some
-// type k with room, so that f_k ≤ L_l ≤ D. If v + f_k is no later than the round's end, waiting until v and taking
-// the second line costs no more; otherwise let the round start f_k before its end, which is no earlier than its
-// start was, and the slot lies within. Else l < n; the round has the counts of L_l and slots within L_{l+1} − δ, and
-// is followed by V_{r−1}(x + D) ≥ V_{r−1}(x + L_l), since V rises with x: the third line costs no more. From H on
-// every price is 0, so that only w times the end remains. ∎
+// optimum has all times at multiples of δ. There, let a round start at x and have the length D. If each type has room
+// at D for all K tasks or for none, as for every D ≥ L_n, the round costs at least K times the cheapest slot v on some
+// type k with room, so that f_k ≤ D. If v + f_k is no later than the round's end, waiting until v and taking the
+// second line costs no more; otherwise let the round start f_k before its end, which is no earlier than its start was,
+// and the slot lies within. Else D < L_n, and the third line costs no more. Where rounds have the lengths of levels
+// alone, let L_l ≤ D < L_{l+1}: the round has the counts of L_l and slots within L_{l+1} − δ, and is followed by
+// V_{r−1}(x + D) ≥ V_{r−1}(x + L_l), since V rises with x. From H on every price is 0, so that only w times the end
+// remains. ∎
 //
 // Two things need not be computed. Every round takes at least τ = L_1, so in a recursion from a the terms with P are
 // never the greater ones. (For a job with a deadline, P may be later than a + R τ; there the terms with P count.)
-// And where f_k = L_l for some l of the third line, the second is no less than the third, which may have all K tasks
-// on k and searches longer for a slot.
+// And where f_k is a length of the third line, the second is no less than the third, which may have all K tasks on k
+// and searches no shorter for a slot.
 //
 // cs are the types of the job, and offers what the job pays on them, by type and class; no schedule ends it before
 // earliest.
@@ -73,10 +81,22 @@ func (pc *priceCertificate) stepsPhi(job *hare.Job, cs, offers []typeChoice, tau
 		}
 		j.kinds = append(j.kinds, k)
 	}
-	if pc.spent.Load() > maxPriceWork || !j.findLevels(maxSteps/(job.Rounds*horizon)-types+1) {
+	if pc.spent.Load() > maxPriceWork {
 		return nil, nil
 	}
-	if pc.spent.Add((job.Rounds+types)*horizon*(int64(len(j.levels))-1+types)) > maxPriceWork {
+	longest := int64(0)
+	for _, k := range j.kinds {
+		longest = max(longest, k.alone())
+	}
+	terms := longest - j.tau + types
+	if terms <= maxLengths/(job.Rounds*horizon)/pc.jobs {
+		j.everyLength(longest)
+	} else if !j.findLevels(maxSteps/(job.Rounds*horizon) - types + 1) {
+		return nil, nil
+	} else {
+		terms = int64(len(j.levels)) - 1 + types
+	}
+	if pc.spent.Add((job.Rounds+types)*horizon*terms) > maxPriceWork {
 		return nil, errSteps
 	}
 	if job.LateWeightMicro > 0 {
@@ -122,8 +142,8 @@ func lateCost(j *stepped, delta, earliest int64, cs, offers []typeChoice) *big.I
 	}
 	j.priceSlots(delta, cs, offers)
 	var prices [][]sum128 // by level
-	for l, length := range j.levels {
-		if length-j.tau >= j.width {
+	for l := range j.levels {
+		if j.levels[l].length-j.tau >= j.width {
 			break // waiting for the horizon costs less
 		}
 		prices = append(prices, j.costs(l))
@@ -137,7 +157,7 @@ func lateCost(j *stepped, delta, earliest int64, cs, offers []typeChoice) *big.I
 		for x := j.width - 1; x >= 0; x-- {
 			for l := range prices {
 				v := prices[l][x]
-				if end := x + j.levels[l]; end < j.width {
+				if end := x + j.levels[l].length; end < j.width {
 					v = v.add(before[end])
 				} else {
 					v = v.add(ends(j.release + end + left*j.tau))
@@ -151,6 +171,27 @@ func lateCost(j *stepped, delta, earliest int64, cs, offers []typeChoice) *big.I
 		before, now = now, before
 	}
 	return new(big.Int).Mul(before[0].big(), big.NewInt(delta))
+}
+
+// alone returns f_k.
+func (sk *stepKind) alone() int64 { return sk.s + sk.p*sk.rounds }
+
+// everyLength lists the lengths from τ on that count: those at which some type has room for a part of the tasks
+// alone, and those of single types.
+func (sd *stepped) everyLength(longest int64) {
+	for l := sd.tau; l <= longest; l++ {
+		if sd.divides(l) || slices.ContainsFunc(sd.kinds, func(k stepKind) bool { return k.alone() == l }) {
+			sd.levels = append(sd.levels, length{l, l})
+		}
+	}
+}
+
+// divides reports whether some type has room for a part of the tasks alone in a round of so many steps.
+func (sd *stepped) divides(length int64) bool {
+	return slices.ContainsFunc(sd.kinds, func(k stepKind) bool {
+		n := k.holds(length, sd.job.Tasks)
+		return 0 < n && n < sd.job.Tasks
+	})
 }
 
 // findLevels lists m·p + s from τ on, without repetition, and reports whether there are
@@ -176,7 +217,10 @@ func (sd *stepped) findLevels(most int64) bool {
 		if int64(len(sd.levels)) == most {
 			return false
 		}
-		sd.levels = append(sd.levels, level)
+		if n := len(sd.levels); n > 0 {
+			sd.levels[n-1].until = level - 1
+		}
+		sd.levels = append(sd.levels, length{level, level})
 		for k, t := range sd.kinds {
 			if next[k] <= t.rounds && next[k]*t.p+t.s == level {
 				next[k]++
@@ -242,21 +286,18 @@ func (sk *stepKind) holds(length, all int64) int64 {
 	return all
 }
 
-// costs returns, for each start, the least cost of the tasks of a round of level l. If some
-// type can hold only a part of the tasks, the tasks are divided among the types, the cheapest
+// costs returns, for each start, the least cost of the tasks of a round of length l of the list. If
+// some type can hold only a part of the tasks, the tasks are divided among the types, the cheapest
 // type first; this costs no more than all tasks on one type that can hold them from this
-// level on. Otherwise only the types count that can hold all tasks from this level on. There
-// is such a type, because the length would not be a level without one. costs takes O(width ·
+// length on. Otherwise only the types count that can hold all tasks from this length on. There
+// is such a type, because the length would not be listed without one. costs takes O(width ·
 // types²).
 func (sd *stepped) costs(l int) []sum128 {
-	tasks, length := sd.job.Tasks, sd.levels[l]
-	if !slices.ContainsFunc(sd.kinds, func(k stepKind) bool {
-		n := k.holds(length, tasks)
-		return 0 < n && n < tasks
-	}) {
+	tasks, length := sd.job.Tasks, sd.levels[l].length
+	if !sd.divides(length) {
 		var least []sum128
 		for _, k := range sd.kinds {
-			if k.rounds*k.p+k.s != length {
+			if k.alone() != length {
 				continue
 			}
 			row := k.cheapest(length - k.s - k.p)
@@ -281,7 +322,7 @@ func (sd *stepped) costs(l int) []sum128 {
 	var parts []part
 	for _, k := range sd.kinds {
 		if most := k.holds(length, tasks); most > 0 {
-			parts = append(parts, part{most, k.cheapest(sd.levels[l+1] - 1 - k.s - k.p)})
+			parts = append(parts, part{most, k.cheapest(sd.levels[l].until - k.s - k.p)})
 		}
 	}
 	out := make([]sum128, sd.width)
@@ -312,7 +353,7 @@ func (sh short) compare(b short) int { return cmp.Compare(sh, b) }
 
 // excessCost returns the least cost of the job beyond the cost of running from its release
 // on without a pause, with each round taking τ. D_r(x) is that cost for the last r rounds if
-// they start at x or later, and c_L(x) is the cost of the tasks of a round of level L that
+// they start at x or later, and c_L(x) is the cost of the tasks of a round of length L that
 // starts at x:
 //
 //	D_r(x) = min of D_r(x+1) + w and, by level L, c_L(x) + w (L − τ) + D_{r−1}(x+L)
@@ -327,7 +368,8 @@ func excessCost[T value[T]](j *stepped, as func(sum128) T) T {
 		last[x] = as(sum128{}.plus(j.weight, j.width-int64(x)))
 	}
 	inside := make([][]T, len(j.levels)) // when the round does
-	for l, length := range j.levels {
+	for l := range j.levels {
+		length := j.levels[l].length
 		if length-j.tau >= j.width {
 			break // waiting costs less
 		}
@@ -348,9 +390,9 @@ func excessCost[T value[T]](j *stepped, as func(sum128) T) T {
 	for left := min(j.job.Rounds-1, (j.width-1)/j.tau); left >= 0; left-- {
 		from := left * j.tau
 		copy(now[from:], last[from:])
-		for l, length := range j.levels {
-			if end := j.width - length; end > from {
-				lower(now[from:end], inside[l][from:], before[from+length:])
+		for l := range j.levels {
+			if end := j.width - j.levels[l].length; end > from {
+				lower(now[from:end], inside[l][from:], before[from+j.levels[l].length:])
 			}
 		}
 		wait(now[from:], step)

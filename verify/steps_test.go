@@ -47,6 +47,11 @@ func TestStepsAreTheRecursion(t *testing.T) {
 			rows[kind] = p.Nanos
 			cert.Prices = append(cert.Prices, p)
 		}
+		if rapid.Bool().Draw(t, "slow") { // rounds then have the lengths of levels alone
+			counts["S"] = 1
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes, haretest.Node("S", "S", 1))
+			j.On = append(j.On, hare.Profile{Type: "S", ComputeUs: 1 << 25 * delta})
+		}
 		inst.Jobs = []hare.Job{j}
 		fluid, err := verify.Bound(inst, cert)
 		if err != nil {
@@ -58,7 +63,7 @@ func TestStepsAreTheRecursion(t *testing.T) {
 			t.Fatal(err)
 		}
 		tau := naiveTau(inst, &j)
-		v := naiveV(&j, cert.GridUs, delta, rows, func(kind string) int64 { return counts[kind] }, cert.Path, tau,
+		v := naiveV(&j, cert.GridUs, delta, rows, func(kind string) int64 { return counts[kind] }, cert.Path, tau, 1,
 			reading{})
 		want := rat(v - fixed - 1000*j.WeightMicro*j.ReleaseUs)
 		want.Quo(want, rat(1e15))

@@ -21,7 +21,7 @@ var priceFields = []Field[certificateDoc]{
 		About("hare names the form."),
 	String("method", func(v *certificateDoc) *string { return &v.Method }).Needed().
 		With("enum", []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine,
-			hare.MethodBranch}).
+			hare.MethodBranch, hare.MethodSearch}).
 		About("method of the bound. Only price and branch need the fields from grid_us on."),
 	NewField("path", Schema{"type": "boolean"},
 		func(r *Reader, v *certificateDoc) error { return r.Bool(&v.Path) },

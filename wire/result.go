@@ -51,6 +51,8 @@ var resultTable = NewTable("Result", "Result is the answer to a solve. Later ver
 			"bound."),
 	Bool("estimated", func(v *resultDoc) *bool { return &v.Estimated }).
 		About("estimated: some job has durations. Value, bound and gap are for the times as they are written, alone."),
+	Bool("optimal_by_search", func(v *resultDoc) *bool { return &v.OptimalBySearch }).
+		About("optimal_by_search: a search has seen all plans, and none is better. No certificate proves this."),
 	String("objective", func(v *resultDoc) *string { return &v.Objective }).Needed().
 		With("enum", hare.Objectives()).
 		About("objective of value and bound: Σ w (C − a) in weight-seconds, this and Σ v max(0, C − d), or max C in "+
@@ -392,7 +394,8 @@ func writesLanes(r *hare.Result) bool {
 var (
 	headFields = []string{
 		"hare", "instance_sha256", "version", "seed", "status", "termination", "reproducible", "degraded", "estimated",
-		"objective", "value", "bound", "constant", "gap", "reasons", "options", "engine", "metrics", "gap_report", "timing",
+		"optimal_by_search", "objective", "value", "bound", "constant", "gap", "reasons", "options", "engine", "metrics",
+		"gap_report", "timing",
 	}
 	partFields = []string{"jobs", "certificate", "replan", "tasks"}
 )

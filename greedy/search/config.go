@@ -48,6 +48,9 @@ type ImproveConfig struct {
 	// stage and those that are left. It returns how many moves its own work is worth and the new StopAt, or false to
 	// end the search. It may be nil.
 	Between func(best func() *place.Plan, stage, left int64) (taken int64, stopAt float64, ok bool)
+	// Prove proves by a certificate of the method search, whose bound is not set, that no plan is better than best. It
+	// returns nil without a proof, else what keeps the proof. It may run beside the search; keep does not. It may be nil.
+	Prove func(ctx context.Context, best *place.Plan, c *hare.Certificate) (keep func())
 	// Without names searches and parts of searches that are left out, to measure what each is worth: see Parts.
 	Without []string
 	// shaped is the model with all shapes of jobs where these may get other shapes than those of the
@@ -61,6 +64,8 @@ type ImproveConfig struct {
 // Stats counts what a search did.
 type Stats struct {
 	Moves, Evaluations, Accepted int64
+	// Exhausted says that all cases were seen: no plan is better.
+	Exhausted bool
 }
 
 // budget counts the moves of a search against its limits.

@@ -11,6 +11,7 @@ import (
 // searches is the table that Improve walks: searches for some models first, the one for all models last.
 var searches = [...]search{
 	shapesSearch,
+	exactSearch,
 	annealingSearch,
 	mixedJobsSearch,
 	gangsSearch,

@@ -2,12 +2,12 @@
 //
 // Improve walks a table of searches and runs the first one that supports what it is asked:
 //
-//	request ─▶ shapes? ─▶ annealing? ─▶ mixed? ─▶ gangs? ─▶ keys? ─▶ nodes?     the first that supports it
-//	               │           │           │         │         │        │
-//	               └───────────┴───────────┴────┬────┴─────────┴────────┘
-//	                                            ├─ continual, and the search is not? ─▶ rounds of Improve
-//	                                            ▼
-//	                                           run ─▶ a plan that is no worse than the start
+//	request ─▶ shapes? ─▶ exact? ─▶ annealing? ─▶ mixed? ─▶ gangs? ─▶ keys? ─▶ nodes?   the first that supports it
+//	               │         │          │           │         │         │        │
+//	               └─────────┴──────────┴───────────┴────┬────┴─────────┴────────┘
+//	                                                     ├─ continual, and the search is not? ─▶ rounds of Improve
+//	                                                     ▼
+//	                                                    run ─▶ a plan that is no worse than the start
 //
 // To add a search for a new kind of job, write a file with a search in it and put the search into the table in
 // improve.go, before those that would take its jobs otherwise.

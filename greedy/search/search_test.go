@@ -33,7 +33,7 @@ func TestSearchesSupport(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 41))
 	gangs, mixed := randomGangs(r, 8, false), randomMixture(r, 12, false)
-	relaxed := randomRelaxed(r, 8, false, 1)
+	few, relaxed := randomRelaxed(r, 8, false, 1), randomRelaxed(r, exactJobs+1, false, 1)
 	for i := range relaxed.Jobs {
 		for k := range relaxed.Jobs[i].Modes {
 			relaxed.Jobs[i].Modes[k].SyncUs = 0
@@ -62,6 +62,7 @@ func TestSearchesSupport(t *testing.T) {
 		{name: "mixed without prices", m: mixed, unguided: true, want: "keys"},
 		{name: "mixed, makespan", m: with(mixed.Instance, makespan), want: "nodes"},
 		{name: "mixed that wait", m: with(mixed.Instance, after), want: "nodes"},
+		{name: "few tasks", m: few, want: "exact", continual: true},
 		{name: "relaxed", m: relaxed, want: "keys", continual: true},
 		{name: "relaxed, makespan", m: with(relaxed.Instance, makespan), want: "keys", continual: true},
 		{name: "relaxed that wait", m: with(relaxed.Instance, after), want: "nodes"},

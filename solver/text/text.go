@@ -54,6 +54,9 @@ func Result(w io.Writer, inst *hare.Instance, r *hare.Result) {
 		row("bound", "%s (%s)", r.Bound, m.BoundMethod)
 	}
 	row("gap", "%s", gapWords(r))
+	if r.OptimalBySearch {
+		row("the plan is", "optimal by search, bound by certificate")
+	}
 	if g := r.GapReport; g != nil && g.Excess > 0 {
 		row("where the gap is", "%s", reportWords(g))
 	}
