@@ -25,14 +25,14 @@ const polishTolerance = 1e-7
 // the best (Wentges). It only proposes prices: a failing engine costs nothing
 // but the gain. It returns the number of LPs solved.
 func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) int {
-	engine, most := cfg.LP, maxPolishLPs
+	most := maxPolishLPs
 	if cfg.MaxLPs != 0 {
 		most = min(most, cfg.MaxLPs)
 	}
 	pr := a.ev.pr
 	n, G := len(pr.jobs), len(a.grid)-1
 	cells := G * len(a.caps)
-	if engine == nil || most < 0 || n*cells > maxPolishSize {
+	if cfg.LP == nil || most < 0 || n*cells > maxPolishSize {
 		return 0
 	}
 	p := &lp.Problem{Maximize: true, Start: []int32{0}}
@@ -49,6 +49,9 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 	}
 	p.ColLower = append(p.ColLower, make([]float64, cells)...)
 	p.ColUpper = append(p.ColUpper, make([]float64, cells)...)
+	rows := make([][]int, n) // by job
+	chain := lp.NewChain(cfg.LP)
+	defer chain.Close()
 	o := a.ev.oracles[0]
 	grad := make([]float64, cells)
 	box, solved := 0.3, 0
@@ -73,7 +76,7 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 		o.setPrices(a.ev.compose(a.cur), a.ev.nextVersion())
 		o.pi.integrate()
 		for i := range pr.jobs {
-			a.row(p, o, i)
+			rows[i] = a.row(p, o, i, rows[i])
 		}
 		for k := range a.caps {
 			reach := box * max(scale[k], 0.05*slices.Max(scale))
@@ -83,7 +86,7 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 				p.ColUpper[c] = (x + reach) * 1e-9
 			}
 		}
-		sol, err := engine.Solve(ctx, p)
+		sol, err := chain.Solve(ctx, p)
 		if err != nil {
 			break
 		}
@@ -105,8 +108,9 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 	return solved
 }
 
-// row adds the schedule with which the oracle answers for job i at its prices.
-func (a *ascent) row(p *lp.Problem, o *oracle, i int) {
+// row adds the schedule with which the oracle answers for job i at its prices, and returns the rows of the job. A
+// schedule that has one of these rows already is not added again.
+func (a *ascent) row(p *lp.Problem, o *oracle, i int, rows []int) []int {
 	G := len(a.grid) - 1
 	var ans answer
 	a.ev.answer(i, o, &ans)
@@ -117,6 +121,7 @@ func (a *ascent) row(p *lp.Problem, o *oracle, i int) {
 	}
 	used := make([]float64, len(a.caps)*G)
 	a.ev.fold(all, used)
+	from := len(p.Index)
 	p.Index, p.Value = append(p.Index, int32(i)), append(p.Value, 1)
 	for c, u := range used {
 		if u != 0 {
@@ -125,7 +130,15 @@ func (a *ascent) row(p *lp.Problem, o *oracle, i int) {
 			fixed -= u * a.cur.at[c/G][c%G]
 		}
 	}
+	for _, r := range rows {
+		at, end := p.Start[r], p.Start[r+1]
+		if slices.Equal(p.Index[at:end], p.Index[from:]) && slices.Equal(p.Value[at:end], p.Value[from:]) {
+			p.Index, p.Value = p.Index[:from], p.Value[:from]
+			return rows
+		}
+	}
 	p.Start = append(p.Start, int32(len(p.Index)))
 	p.RowLower = append(p.RowLower, math.Inf(-1))
 	p.RowUpper = append(p.RowUpper, fixed*unit)
+	return append(rows, len(p.RowUpper)-1)
 }
