@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// growing calls each with a problem that it changes as callers of chains do: with more rows and other bounds and costs.
-// Each is feasible where all columns are 1.
+// growing calls each with a problem that it changes as callers of chains do: with more rows and other bounds and
+// costs. Each is feasible where all columns are 1.
 func growing(seed uint64, problems int, each func(i int, p *Problem)) {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	const n = 12

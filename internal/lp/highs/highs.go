@@ -197,7 +197,8 @@ func (l *library) pass(m Model) (uintptr, error) {
 
 // add adds the rows of m.
 func (l *library) add(model uintptr, m Model) int32 {
-	return l.addRows(model, int32(len(m.RowLower)), m.RowLower, m.RowUpper, int32(len(m.Index)), m.Start, m.Index, m.Value)
+	rows, entries := int32(len(m.RowLower)), int32(len(m.Index))
+	return l.addRows(model, rows, m.RowLower, m.RowUpper, entries, m.Start, m.Index, m.Value)
 }
 
 // step is a call of HiGHS and how it ended.
