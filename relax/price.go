@@ -276,7 +276,7 @@ func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxati
 		if cfg.Steps > 1 {
 			a.climbWithSteps(ctx, cfg, report)
 		}
-		a.polish(ctx, cfg, report)
+		a = a.polish(ctx, cfg, report)
 		a.dropPools(ctx)
 	}
 	rel := a.relaxation()
@@ -293,10 +293,18 @@ func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxati
 		}
 		a.certify(ctx, cfg, rel, step)
 	}
-	if a.tooShort && a.coarser == nil && cfg.WarmStart != nil && len(cfg.WarmStart.Progress) == len(pr.model.Jobs) {
+	if a.averaged().tooShort && cfg.WarmStart != nil && len(cfg.WarmStart.Progress) == len(pr.model.Jobs) {
 		rel.Progress = cfg.WarmStart.Progress
 	}
 	return rel
+}
+
+// averaged returns the ascent whose averaged progress is used: a, or one on a coarser grid where a took too few steps.
+func (a *ascent) averaged() *ascent {
+	for a.tooShort && a.coarser != nil {
+		a = a.coarser
+	}
+	return a
 }
 
 // relaxation returns the fractional schedule and the prices, without a bound.
@@ -311,10 +319,7 @@ func (a *ascent) relaxation() *hare.Relaxation {
 			row[g] *= 1e-9
 		}
 	}
-	from := a
-	for from.tooShort && from.coarser != nil {
-		from = from.coarser
-	}
+	from := a.averaged()
 	for i := range pr.jobs {
 		rel.Progress = append(rel.Progress, pr.polyline(i, from.grid, from.progress))
 	}
