@@ -27,7 +27,7 @@ const polishTolerance = 1e-7
 // average, in as much time as 60 LPs on the finest grid took when each began without a basis.
 const (
 	polishCells = 48
-	polishSteps = 10
+	polishSteps = 4
 	polishDelta = 5e-4 // of these steps
 	usualBox    = 0.3
 	refinedBox  = 0.05
