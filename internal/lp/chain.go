@@ -39,8 +39,8 @@ const chainLength = 60
 
 // pinned is a chain of a pool. It holds one worker, which keeps the problem and its basis, from its first problem
 // until it is closed. A worker that takes the place of one that failed solves all problems since the beginning again,
-// so that its answers are the same. The chain begins again after chainLength problems, after one without an optimum, and
-// with one of fewer rows or other columns.
+// so that its answers are the same. The chain begins again after chainLength problems, after one without an optimum,
+// and with one of fewer rows or other columns.
 type pinned struct {
 	pool   *Pool
 	w      *process // nil if there is none
