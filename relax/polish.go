@@ -63,7 +63,11 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 	left := cmp.Or(cfg.MaxLPs, 2*maxPolishLPs)
 	p := a
 	for cells := polishCells; cells <= last && left > 0 && ctx.Err() == nil; cells *= 2 {
-		p = p.onGrid(ctx, cells, higher)
+		next := p.onGrid(ctx, cells, higher)
+		if n*(len(next.grid)-1) > maxPolishSize {
+			break // many times at which capacity changes
+		}
+		p = next
 		most := min(maxPolishLPs, left)
 		if cells < last {
 			most = min(most, (left+1)/2)
