@@ -64,8 +64,8 @@ type Config struct {
 	// Workers is the number of goroutines; zero means GOMAXPROCS. The result
 	// does not depend on it.
 	Workers int
-	// MaxLPs limits the linear programs of the price method. Zero means 60; a negative
-	// number means none.
+	// MaxLPs limits the linear programs of the price method. Zero means 60, and 120 where
+	// jobs are relaxed; a negative number means none.
 	MaxLPs int
 	// Effort multiplies the price method's iterations; zero means 1.
 	Effort float64

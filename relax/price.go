@@ -345,7 +345,7 @@ func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxati
 		if cfg.Steps > 1 {
 			a = a.climbWithSteps(ctx, cfg, report)
 		}
-		a.polish(ctx, cfg, report)
+		a = a.polish(ctx, cfg, report)
 		a.dropPools(ctx)
 	}
 	rel := a.relaxation()
@@ -369,6 +369,14 @@ func boundByPrices(ctx context.Context, pr *problem, cfg *Config) *hare.Relaxati
 		rel.Progress = cfg.WarmStart.Progress
 	}
 	return rel
+}
+
+// averaged returns the ascent whose averaged progress is used: a, or one on a coarser grid where a took too few steps.
+func (a *ascent) averaged() *ascent {
+	for a.tooShort && a.coarser != nil {
+		a = a.coarser
+	}
+	return a
 }
 
 // relaxation returns the fractional schedule and the prices, without a bound.

@@ -111,10 +111,12 @@ func boundByGroups(ctx context.Context, pr *problem, cfg *Config) (*hare.Relaxat
 			cut(order[:i])
 		}
 	}
+	chain := lp.NewChain(cfg.LP)
+	defer chain.Close()
 	var sol *lp.Solution
 	for range maxCutRounds {
 		var err error
-		if sol, err = cfg.LP.Solve(ctx, p); errors.Is(err, lp.ErrUnavailable) {
+		if sol, err = chain.Solve(ctx, p); errors.Is(err, lp.ErrUnavailable) {
 			return nil, fmt.Errorf("%s %w", cfg.Method, ErrNoEngine)
 		} else if err != nil {
 			return nil, fmt.Errorf("relax: %s: %w", cfg.Method, err)

@@ -2,6 +2,7 @@ package solver_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -93,4 +96,75 @@ func TestKilledWorkersCostNoAnswer(t *testing.T) {
 		t.Error("no worker was killed")
 	}
 	t.Logf("%d workers killed, %+v", killed, pool.Stats())
+}
+
+// murderer is a pool whose chains lose their workers at some of their problems.
+type murderer struct {
+	*lp.Pool
+	problems int
+}
+
+func (m *murderer) Chain() lp.Chain { return &doomed{m.Pool.Chain(), m} }
+
+type doomed struct {
+	lp.Chain
+	m *murderer
+}
+
+func (d *doomed) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, error) {
+	if d.m.problems++; d.m.problems%7 == 0 {
+		for _, pid := range workers() {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	}
+	return d.Chain.Solve(ctx, p)
+}
+
+// Workers that are killed in the middle of a chain of linear programs change no byte of a relaxation, on any number
+// of threads.
+func TestKilledWorkersChangeNoByte(t *testing.T) {
+	if lists, _ := filepath.Glob(childLists); len(lists) == 0 {
+		t.Skip("this system does not list the children of a process")
+	}
+	pool, err := lp.NewPool(lp.PoolConfig{Size: 2, FailureLimit: 1000, Attempts: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pool.Close() }()
+	if _, err := pool.Ready(t.Context()); errors.Is(err, lp.ErrUnavailable) {
+		t.Skip(err)
+	}
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 12, Seed: 1,
+		GPUs: []hare.TypeCount{{Type: "V100", Count: 4}, {Type: "K80", Count: 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{hare.MethodPrice, relax.MethodQueyranne} {
+		bound := func(threads int, engine lp.Solver) string {
+			rel, err := solver.Bound(t.Context(), inst, method,
+				solver.Config{Workers: threads, LP: engine, BoundWork: 30_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(rel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		want := bound(1, pool)
+		m := &murderer{Pool: pool}
+		before := pool.Stats().Restarts
+		for _, threads := range []int{1, 3} {
+			if bound(threads, m) != want {
+				t.Errorf("%s: %d threads give other bytes where workers die", method, threads)
+			}
+		}
+		if restarts := pool.Stats().Restarts - before; restarts < 2 {
+			t.Errorf("%s: %d restarts in %d problems", method, restarts, m.problems)
+		}
+		if method == hare.MethodPrice && bound(1, nil) == want {
+			t.Error("linear programs change nothing")
+		}
+	}
 }

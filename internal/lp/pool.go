@@ -119,7 +119,7 @@ type Pool struct {
 	firstStart chan struct{} // closed after the first start, whether it succeeded or not
 }
 
-var _ Solver = (*Pool)(nil)
+var _ Chainer = (*Pool)(nil)
 
 // NewPool starts the workers and returns without waiting for them. A missing or broken
 // engine is not an error here: Solve then returns ErrUnavailable.
@@ -159,29 +159,46 @@ func workerEnv(extra []string) []string {
 // another worker, up to PoolConfig.Attempts times. The end of ctx kills the worker and
 // returns at once.
 func (p *Pool) Solve(ctx context.Context, problem *Problem) (*Solution, error) {
-	if err := problem.check(); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if len(problem.Index) == 0 {
-		return problem.solveSeparable()
-	}
-	if n := requestBytes(problem); n > maxRequestBytes {
-		return nil, &EngineError{Detail: "a problem of " + strconv.FormatInt(n, 10) + " bytes is too large"}
+	if sol, err := problem.withoutEngine(ctx); sol != nil || err != nil {
+		return sol, err
 	}
 	for attempt := 1; ; attempt++ {
 		w, err := p.acquire(ctx)
 		if err != nil {
 			return nil, err
 		}
-		sol, err := p.run(ctx, w, problem)
-		var failed *WorkerError
-		if !errors.As(err, &failed) || attempt >= p.cfg.Attempts {
+		sol, alive, err := p.run(ctx, w, frameSolve, problem, problem)
+		if alive {
+			p.release(w)
+		}
+		if !p.again(err, attempt) {
 			return sol, err
 		}
 	}
+}
+
+// again reports whether a worker failed at a problem which another may solve.
+func (p *Pool) again(err error, attempt int) bool {
+	var failed *WorkerError
+	return errors.As(err, &failed) && attempt < p.cfg.Attempts
+}
+
+// withoutEngine returns the solution of a problem that needs no engine, or the error for one that none may be given;
+// else neither.
+func (prob *Problem) withoutEngine(ctx context.Context) (*Solution, error) {
+	if err := prob.check(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(prob.Index) == 0 {
+		return prob.solveSeparable()
+	}
+	if n := requestBytes(prob); n > maxRequestBytes {
+		return nil, &EngineError{Detail: "a problem of " + strconv.FormatInt(n, 10) + " bytes is too large"}
+	}
+	return nil, nil
 }
 
 // Version returns the version of the engine, such as "1.15.1". It waits at most a second
@@ -280,41 +297,42 @@ func (p *Pool) release(w *process) {
 	p.replace(w, false)
 }
 
-// run gives the problem to w, which is idle again or replaced afterwards.
-func (p *Pool) run(ctx context.Context, w *process, problem *Problem) (*Solution, error) {
+// run gives w the part of a problem that it lacks and returns the solution of the whole. If w is not alive afterwards,
+// it is replaced.
+func (p *Pool) run(ctx context.Context, w *process, ask frameType, part, problem *Problem) (sol *Solution, alive bool,
+	err error) {
 	limited, cancel := context.WithTimeout(ctx, p.cfg.SolveTimeout)
 	defer cancel()
 	spare := context.AfterFunc(limited, w.kill)
-	sol, err := w.solve(problem)
+	sol, err = w.solve(ask, part, problem)
 	killed := !spare()
 
 	var failed *WorkerError
 	switch broken := errors.As(err, &failed); {
 	case !broken && !killed:
 		p.succeeded(err == nil)
-		p.release(w)
-		return sol, err
+		return sol, true, err
 	case !broken:
 		// The answer came just before the kill: the answer counts, but the worker is dead.
 		p.succeeded(err == nil)
 		p.count(func(s *Stats) { s.Kills++ })
 		p.replace(w, true)
-		return sol, err
+		return sol, false, err
 	case killed:
 		p.count(func(s *Stats) { s.Kills++ })
 		p.replace(w, true)
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, false, ctx.Err()
 		}
-		return nil, fmt.Errorf("lp: no answer within %v", p.cfg.SolveTimeout)
+		return nil, false, fmt.Errorf("lp: no answer within %v", p.cfg.SolveTimeout)
 	default:
 		p.replace(w, true)
 		if p.isClosed() {
-			return nil, ErrClosed
+			return nil, false, ErrClosed
 		}
 		failed.Stderr = w.finalStderr()
 		p.failed(w, err)
-		return nil, err
+		return nil, false, err
 	}
 }
 

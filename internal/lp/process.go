@@ -94,12 +94,13 @@ func (ps *process) handshake(memory int64) error {
 	return nil
 }
 
-// solve returns a *WorkerError if the worker must not be used again.
-func (ps *process) solve(problem *Problem) (*Solution, error) {
+// solve sends a problem, or the part of it that the worker lacks, and returns the solution of the whole. It returns a
+// *WorkerError if the worker must not be used again.
+func (ps *process) solve(ask frameType, part, problem *Problem) (*Solution, error) {
 	ps.seq++
 	ps.solves++
-	ps.frame = appendProblem(newFrame(ps.frame), ps.seq, problem)
-	t, payload, err := ps.exchange(frameSolve, frameSolution, solutionBytes(problem))
+	ps.frame = appendProblem(newFrame(ps.frame), ps.seq, part)
+	t, payload, err := ps.exchange(ask, frameSolution, solutionBytes(problem))
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,8 @@ const (
 	frameSolve                          // parent: sequence number, problem
 	frameSolution                       // worker: sequence number, solution
 	frameFailure                        // worker: code, text
+	frameBegin                          // parent: as frameSolve, for a worker that keeps the problem and its basis
+	frameContinue                       // parent: as frameSolve, but with the rows alone that the kept problem lacks
 )
 
 type failureCode uint8

@@ -52,6 +52,7 @@ type worker struct {
 	out   io.Writer
 	input []byte // reused between frames
 	frame []byte
+	chain *highs.Chain // the problem that is kept; nil if there is none
 }
 
 // serve always returns an error: io.EOF when there are no more requests.
@@ -79,12 +80,12 @@ func (w *worker) answer(t frameType, payload []byte) error {
 		w.frame = binary.LittleEndian.AppendUint32(w.frame, protocolVersion)
 		w.frame = append(w.frame, version...)
 		return w.send(frameHello)
-	case frameSolve:
+	case frameSolve, frameBegin, frameContinue:
 		seq, p, err := decodeProblem(payload)
 		if err != nil {
 			return w.fail(err)
 		}
-		res, err := highs.Solve(highs.Model(*p))
+		res, err := w.solve(t, highs.Model(*p))
 		if err != nil {
 			return w.fail(err)
 		}
@@ -95,6 +96,31 @@ func (w *worker) answer(t frameType, payload []byte) error {
 	default:
 		return w.fail(fmt.Errorf("unknown frame type %d", t))
 	}
+}
+
+// solve solves a problem alone, or as the first or a later one of a chain.
+func (w *worker) solve(t frameType, m highs.Model) (*highs.Result, error) {
+	if w.chain != nil && t != frameContinue {
+		w.chain.Close()
+		w.chain = nil
+	}
+	switch {
+	case t == frameSolve:
+		return highs.Solve(m)
+	case t == frameContinue && w.chain == nil:
+		return nil, errors.New("there is no problem to continue from")
+	case t == frameContinue:
+		if err := w.chain.Extend(m); err != nil {
+			return nil, err
+		}
+	default:
+		chain, err := highs.Begin(m)
+		if err != nil {
+			return nil, err
+		}
+		w.chain = chain
+	}
+	return w.chain.Solve()
 }
 
 // configure applies the limits that the parent sends and returns the engine's version.

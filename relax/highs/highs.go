@@ -28,7 +28,7 @@ func ServeIfWorker() { lp.ServeIfWorker() }
 // use.
 type Engine struct{ pool *lp.Pool }
 
-var _ lp.Solver = (*Engine)(nil)
+var _ lp.Chainer = (*Engine)(nil)
 
 // Open starts an engine with a worker for each CPU, at most 8, and waits for the first. The error is ErrUnavailable
 // where there is no HiGHS, and says where it was looked for; another error says that workers do not start, as where
@@ -61,6 +61,9 @@ func (e *Engine) Available() bool { return e.pool.Available() }
 func (e *Engine) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, error) {
 	return e.pool.Solve(ctx, p)
 }
+
+// Chain returns a chain of problems, each solved from the basis of the one before; it is called by solves.
+func (e *Engine) Chain() lp.Chain { return e.pool.Chain() }
 
 // Version returns the version of HiGHS, as solver.Config.EngineVersion takes it. It waits for the first worker.
 func (e *Engine) Version() string { return e.pool.Version() }

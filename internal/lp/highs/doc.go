@@ -1,4 +1,4 @@
-// Package highs solves one linear program in this process with HiGHS, a C library that it loads at run time: neither
+// Package highs solves linear programs in this process with HiGHS, a C library that it loads at run time: neither
 // a compiler nor cgo is needed. Only programs that are built with the tag highs can load it, since an executable that
 // can load libraries is linked with the C library; without the tag, on other systems than Linux and macOS, and where
 // the library is not found, every call returns ErrUnavailable. A fault inside HiGHS ends the process, so only LP

@@ -27,9 +27,11 @@ type library struct {
 	addVars     func(model uintptr, n int32, lower, upper []float64) int32
 	changeCosts func(model uintptr, from, to int32, cost []float64) int32
 	changeSense func(model uintptr, sense int32) int32
+	boundCols   func(model uintptr, from, to int32, lower, upper []float64) int32
 	addRows     func(model uintptr, n int32, lower, upper []float64, nz int32, start, index []int32,
 		value []float64) int32
 	run          func(model uintptr) int32
+	clear        func(model uintptr) int32
 	modelStatus  func(model uintptr) int32
 	solution     func(model uintptr, colValue, colDual, rowValue, rowDual []float64) int32
 	intInfo      func(model uintptr, info string, value *int32) int32
@@ -111,6 +113,7 @@ func open(path string) (*library, error) {
 		"version": &l.version, "getSizeofHighsInt": &l.sizeofInt, "create": &l.create, "destroy": &l.destroy,
 		"setBoolOptionValue": &l.setBool, "setIntOptionValue": &l.setInt, "setStringOptionValue": &l.setString,
 		"addVars": &l.addVars, "changeColsCostByRange": &l.changeCosts, "changeObjectiveSense": &l.changeSense,
+		"changeColsBoundsByRange": &l.boundCols, "clearSolver": &l.clear,
 		"addRows": &l.addRows, "run": &l.run, "getModelStatus": &l.modelStatus, "getSolution": &l.solution,
 		"getIntInfoValue": &l.intInfo, "getDoubleInfoValue": &l.floatingInfo,
 	} {
@@ -140,39 +143,42 @@ func Version() (string, error) {
 // Solve runs the simplex method on one thread: the same model gives the same basis. It
 // returns a *StatusError if there is no optimum.
 func Solve(m Model) (*Result, error) {
-	if len(m.Cost) == 0 || len(m.RowLower) == 0 || len(m.Index) == 0 {
-		return nil, errors.New("highs: a model needs a column, a row and an entry")
-	}
 	l, err := load()
 	if err != nil {
 		return nil, err
 	}
-	model := l.create()
-	defer l.destroy(model)
-	if err := l.pass(model, m); err != nil {
+	model, err := l.pass(m)
+	if err != nil {
 		return nil, err
 	}
+	defer l.destroy(model)
+	return l.solve(model, len(m.Cost), len(m.RowLower))
+}
+
+// solve runs the simplex method from the basis that the model has, if it has one.
+func (l *library) solve(model uintptr, n, rows int) (*Result, error) {
 	if status := l.run(model); status != callOK {
 		return nil, fmt.Errorf("highs: run: status %d", status)
 	}
 	if status := l.modelStatus(model); status != modelOptimal {
 		return nil, statusError(status)
 	}
-	return l.result(model, len(m.Cost), len(m.RowLower))
+	return l.result(model, n, rows)
 }
 
-// pass gives HiGHS options, costs, bounds and rows. HiGHS drops entries below its small_matrix_value with a warning,
-// which is not an error.
-func (l *library) pass(model uintptr, m Model) error {
+// pass makes a model of options, costs, bounds and rows. HiGHS drops entries below its small_matrix_value with a
+// warning, which is not an error.
+func (l *library) pass(m Model) (uintptr, error) {
+	if len(m.Cost) == 0 || len(m.RowLower) == 0 || len(m.Index) == 0 {
+		return 0, errors.New("highs: a model needs a column, a row and an entry")
+	}
+	model := l.create()
 	sense := int32(minimize)
 	if m.Maximize {
 		sense = maximize
 	}
-	n, rows := int32(len(m.Cost)), int32(len(m.RowLower))
-	for _, step := range []struct {
-		name   string
-		status int32
-	}{
+	n := int32(len(m.Cost))
+	err := check([]step{
 		{"output_flag", l.setBool(model, "output_flag", 0)},
 		{"threads", l.setInt(model, "threads", 1)},
 		{"parallel", l.setString(model, "parallel", "off")},
@@ -180,10 +186,31 @@ func (l *library) pass(model uintptr, m Model) error {
 		{"columns", l.addVars(model, n, m.ColLower, m.ColUpper)},
 		{"costs", l.changeCosts(model, 0, n-1, m.Cost)},
 		{"sense", l.changeSense(model, sense)},
-		{"rows", l.addRows(model, rows, m.RowLower, m.RowUpper, int32(len(m.Index)), m.Start, m.Index, m.Value)},
-	} {
-		if step.status != callOK && step.status != callWarning {
-			return fmt.Errorf("highs: %s: status %d", step.name, step.status)
+		{"rows", l.add(model, m)},
+	})
+	if err != nil {
+		l.destroy(model)
+		return 0, err
+	}
+	return model, nil
+}
+
+// add adds the rows of m.
+func (l *library) add(model uintptr, m Model) int32 {
+	rows, entries := int32(len(m.RowLower)), int32(len(m.Index))
+	return l.addRows(model, rows, m.RowLower, m.RowUpper, entries, m.Start, m.Index, m.Value)
+}
+
+// step is a call of HiGHS and how it ended.
+type step struct {
+	name   string
+	status int32
+}
+
+func check(steps []step) error {
+	for _, s := range steps {
+		if s.status != callOK && s.status != callWarning {
+			return fmt.Errorf("highs: %s: status %d", s.name, s.status)
 		}
 	}
 	return nil
