@@ -282,14 +282,6 @@ func (a *ascent) onSteps() *ascent {
 	return fine
 }
 
-// averaged returns the finest ascent whose averaged progress is used.
-func (a *ascent) averaged() *ascent {
-	for a.tooShort && a.coarser != nil {
-		a = a.coarser
-	}
-	return a
-}
-
 // dropPools lowers the prices of pools to 0 that raise the value of the best prices by less
 // than a share of usefulPool.
 func (a *ascent) dropPools(ctx context.Context) {
