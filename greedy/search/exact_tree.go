@@ -201,8 +201,8 @@ func (et *exactTree) visit(depth, last int) {
 	if et.stop {
 		return
 	}
-	s, next := et.state(depth), et.state(depth+1)
-	s = &et.states[depth] // the states may have moved
+	next := et.state(depth + 1)
+	s := &et.states[depth]
 	open := false
 	children := et.children[depth][:0]
 	for i := range et.jobs {
