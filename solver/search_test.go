@@ -14,7 +14,8 @@ import (
 func fewTasks() *hare.Instance {
 	job := func(id string, weight, rounds, tasks int64, sync hare.Sync, fast, slow, after int64) hare.Job {
 		return hare.Job{ID: id, WeightMicro: weight, Rounds: rounds, Tasks: tasks, Sync: sync, On: []hare.Profile{
-			{Type: "T4", ComputeUs: slow * 1e6, SyncUs: after * 1e6}, {Type: "V100", ComputeUs: fast * 1e6, SyncUs: after * 1e6}}}
+			{Type: "T4", ComputeUs: slow * 1e6, SyncUs: after * 1e6},
+			{Type: "V100", ComputeUs: fast * 1e6, SyncUs: after * 1e6}}}
 	}
 	return &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
 		Cluster: hare.Cluster{Nodes: []hare.Node{haretest.Node("t4", "T4", 3), haretest.Node("v100", "V100", 2)}},
