@@ -63,16 +63,16 @@ type searchedJob struct {
 //     pairs start at the time. What costs no less than the bound is not gone on from.
 //
 // Proof. At a state the prices of GPUs from then on bound what is left, as docs/inside/bounds.md#price has it: V
-// bounds jobs whose round has not begun (stepsPhi; of a gang the minimum goes over all its starts), and part those of
-// whose round some tasks have: the others start at now or later and pay no less than the cheapest slot that synchronises by
-// the end x, after which V counts. GPUs that are busy offer their time from when they are free.
+// bounds jobs whose round has not begun (stepsPhi; of a gang the minimum goes over all its starts), and part those
+// of whose round some tasks have: the others start at now or later and pay no less than the cheapest slot that
+// synchronises by the end x, after which V counts. GPUs that are busy offer their time from when they are free.
 //
-// It is enough to go through schedules in which no task could start earlier: of the schedules of least value, one with
-// the least sum of starts is such. Its starts are at times at which a round is ready or a GPU becomes free. If a task
-// starts at t, its round was ready before and a GPU of the type was idle just before t, then let the GPU change all
-// that it does from t on with that of the task: the task can start earlier, alone or with the rest of its gang where
-// as many GPUs were idle. So none does. What a state leaves out changes nothing: which GPU is busy until when, how
-// long a round is ready or a GPU idle, and of equal states the one that costs more until now. ∎
+// It is enough to go through schedules in which no task could start earlier: of the schedules of least value, one
+// with the least sum of starts is such. Its starts are at times at which a round is ready or a GPU becomes free.
+// If a task starts at t, its round was ready before and a GPU of the type was idle just before t, then let the GPU
+// change all that it does from t on with that of the task: the task can start earlier, alone or with the rest of
+// its gang where as many GPUs were idle. So none does. What a state leaves out changes nothing: which GPU is busy
+// until when, how long a round is ready or a GPU idle, and of equal states the one that costs more until now. ∎
 func searchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Certificate) (*proved, error) {
 	stated, ok := statedBound(c)
 	if !ok {
