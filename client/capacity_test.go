@@ -17,6 +17,9 @@ import (
 // TestCapacity checks that the answer line by line, the answer as one document and what the server keeps of it are
 // equal, and that faults come back with their pointers.
 func TestCapacity(t *testing.T) {
+	if testing.Short() {
+		t.Skip("under the race detector, what is proved takes a minute")
+	}
 	c := connect(t, client.Config{URL: live(t, "")})
 	ask := &capacitydoc.Request{Instance: instance(t), Weeks: 2, Days: 1, Options: []string{"V100=2"},
 		TimeLimit: 20 * time.Second, Tags: wire.Tags{Name: "night", Labels: map[string]string{"team": "vision"}}}
