@@ -378,7 +378,9 @@ class Bounds(unittest.TestCase):
             ]
             count = lambda mode, D: max(0, min(K, mode[0] * ((D - mode[2]) // mode[1])))
             levels = sorted({i * p + s for m, p, s, _, _ in modes for i in range(1, -(-K // m) + 1)})
-            levels = [D for D in levels if sum(count(mode, D) for mode in modes) >= K]
+            enough = lambda D: sum(count(mode, D) for mode in modes) >= K
+            levels = [D for D in levels if enough(D)]
+            lengths = [D for D in range(tau, levels[-1], c.step) if enough(D)]
             slot = lambda mode, x, end: min(
                 mode[4][v + mode[1]] - mode[4][v] for v in range(x, end - mode[2] - mode[1] + 1, c.step)
             )
@@ -392,13 +394,11 @@ class Bounds(unittest.TestCase):
                     ways = [V(r, x + c.step)] + [
                         K * slot(mode, x, x + mode[3]) + V(r - 1, x + mode[3]) for mode in modes
                     ]
-                    for D, after in zip(levels, levels[1:]):
+                    for D in lengths:
                         if not any(0 < count(mode, D) < K for mode in modes):
                             continue
                         cost, left = 0, K
-                        for q, n in sorted(
-                            (slot(mode, x, x + after - c.step), count(mode, D)) for mode in modes if count(mode, D)
-                        ):
+                        for q, n in sorted((slot(mode, x, x + D), count(mode, D)) for mode in modes if count(mode, D)):
                             cost, left = cost + q * min(left, n), left - min(left, n)
                         ways.append(cost + V(r - 1, x + D))
                     known[r, x] = min(ways)
