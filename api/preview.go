@@ -80,13 +80,12 @@ func previewError(err error) error {
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	clusterdoc.Preview	"what is expected"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
-//	@Failure		404	{object}	openapi.Problem	"no such session"
+//	@Failure		404	{object}	openapi.Problem	"no such session, or its policy makes no plans (no_plan)"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
 //	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
 //	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
 //	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers"
 //	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
-//	@Failure		501	{object}	openapi.Problem	"the policy of the session makes no plans (no_plan)"
 //	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to try again"
 //	@Router			/v1/sessions/{id}/jobs:preview [post]
 func (s *server) previewSessionJob(w http.ResponseWriter, r *http.Request) error {
@@ -107,7 +106,7 @@ func (s *server) previewSessionJob(w http.ResponseWriter, r *http.Request) error
 		return &hare.InvalidError{Pointer: strings.TrimPrefix(bad.Pointer, "/job"), Code: bad.Code, Detail: bad.Detail}
 	}
 	if err != nil {
-		return previewError(err)
+		return err
 	}
 	return answerJSON(w, http.StatusOK, preview)
 }
