@@ -153,6 +153,7 @@ test("addresses", () => {
     const r = parse(link("my lab", page, id, "q=a"));
     assert.deepEqual([r.page, r.id, r.query.get("q")], [page, id, "a"]);
   }
+  assert.equal(parse("#/reports/capacity/4f6k").id, "capacity/4f6k");
   assert.equal(parse(link("a/b", "queue")).cluster, "a/b");
   assert.equal(parse("#/c/%E0%A4%A/queue").cluster, "%E0%A4%A"); // no escape
 });

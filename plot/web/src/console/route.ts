@@ -27,7 +27,7 @@ export function parse(hash: string): Route {
     if (parts[2] && PAGES.includes(parts[2])) route.page = parts[2];
   } else if (parts[0] === "solves" || parts[0] === "sessions" || parts[0] === "reports") {
     route.page = parts[1] ? parts[0].slice(0, -1) : parts[0];
-    route.id = parts[1] ?? "";
+    route.id = parts.slice(1).join("/"); // of a report also as it is typed, KIND/ID
   } else if (parts[0] === "start" || parts[0] === "compare") route.page = parts[0];
   return route;
 }
